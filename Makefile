@@ -1,0 +1,102 @@
+# memtrace: where GPU memory goes, to the byte.
+#
+#   make            builds ./memtrace
+#   make run        sets a fresh machine up, runs the main job, draws the charts
+#   make test       sets up, builds and runs all tests
+#
+# Variables: CC, CFLAGS, PREFIX, CUDA=0 (leaves the CUDA back end out), MEMTRACE_SHARED (test data).
+
+CC       ?= gcc
+OPT      ?= -O3 -g
+WARN     := -Wall -Wextra -Werror
+CPPFLAGS += -D_GNU_SOURCE -I. -MMD -MP
+CFLAGS   += -std=c11 $(OPT) $(WARN) -fopenmp -fno-math-errno -ffp-contract=off
+LDLIBS   += -lopenblas -ljansson -lpcre2-8 -lz -lzstd -lm
+PREFIX   ?= /usr/local
+BUILD    ?= build
+
+DIRS     := base alloc kernels/cpu kernels/none engine reports cli
+SOURCES  := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
+LIBRARY  := $(BUILD)/libmemtrace.a
+TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+PROGRAM  ?= memtrace
+
+.PHONY: all run test check deps plots asan ubsan valgrind walk bench install clean format
+.DEFAULT_GOAL := all
+.SECONDARY:
+
+all: $(PROGRAM)
+
+$(PROGRAM): $(BUILD)/cli/main.o $(LIBRARY)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(LIBRARY): $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
+	rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+# ---- setting up --------------------------------------------------------------------------------
+
+deps:
+	@sh tools/deps.sh
+
+# ---- the main job --------------------------------------------------------------------------------
+
+run: deps
+	$(MAKE) all
+	sh tools/run.sh
+
+plots: all
+	sh tools/run.sh
+
+# ---- tests ------------------------------------------------------------------------------------------
+
+test: deps
+	$(MAKE) check
+
+check: all $(TESTS)
+	sh tests/run.sh $(BUILD) $(TESTS)
+
+# The same tests under other watchers. Each has a build folder of its own.
+asan:
+	$(MAKE) check BUILD=build/asan PROGRAM=build/asan/memtrace MEMTRACE_QUICK=1 \
+	  OPT="-O1 -g -fsanitize=address -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address"
+
+ubsan:
+	$(MAKE) check BUILD=build/ubsan PROGRAM=build/ubsan/memtrace MEMTRACE_QUICK=1 \
+	  OPT="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" LDFLAGS="-fsanitize=undefined"
+
+valgrind: 
+	$(MAKE) check BUILD=build/valgrind PROGRAM=build/valgrind/memtrace MEMTRACE_QUICK=1 OPT="-O1 -g" \
+	  WATCH="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --suppressions=tests/valgrind.supp"
+
+# Walks all segments after every event and compares with the ledger.
+walk:
+	$(MAKE) check BUILD=build/walk PROGRAM=build/walk/memtrace MEMTRACE_QUICK=1 OPT="-O2 -g -DMT_WALK"
+
+export MEMTRACE_QUICK WATCH MEMTRACE_SHARED
+
+# ---- the rest ------------------------------------------------------------------------------------------
+
+bench: all
+	sh tests/bench.sh
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/memtrace/plots
+	install -m 755 memtrace $(DESTDIR)$(PREFIX)/bin/memtrace
+	install -m 644 plots/*.gp plots/*.awk plots/*.sh $(DESTDIR)$(PREFIX)/share/memtrace/plots
+
+format:
+	clang-format -i $(foreach d,$(DIRS) tests kernels,$(wildcard $(d)/*.[ch]))
+
+clean:
+	rm -rf build memtrace out
+
+-include $(OBJECTS:.o=.d) $(wildcard $(BUILD)/tests/*.d)

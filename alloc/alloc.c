@@ -1,0 +1,488 @@
+/* alloc.c - the front of the allocator: requests in, events out.
+ *
+ * Each live request has an entry in a table: what was asked for, where it lies, whose block serves
+ * it. A handle is the entry's number and its generation, so that a second free, or a handle never
+ * given out, is seen and refused. The policy places; this file counts, tells and checks. */
+#include "alloc/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LISTENERS 4
+
+#ifdef MT_WALK
+static mt_status walk_all(const mt_alloc *a, mt_error *err);
+#endif
+
+typedef enum live_state { LIVE_NONE, LIVE_USED, LIVE_PENDING } live_state;
+
+typedef struct live {
+    uint64_t id, requested, rounded, offset;
+    void *block;
+    uint32_t segment, slot, stream;
+    uint32_t generation;
+    uint32_t next_free;
+    int32_t layer;
+    uint8_t tag, pool, state;
+} live;
+
+struct mt_alloc {
+    mt_source *source;
+    mt_policy *policy;
+    mt_ledger ledger;
+    mt_listener listener[LISTENERS];
+    int listeners;
+    live *live; /* entry 0 is never used */
+    uint32_t lives, live_room, free_live;
+    uint64_t seq, next_id;
+    int32_t step;
+    bool stamp;
+    mt_request cause;  /* of the events being sent */
+    uint64_t cause_id; /* MT_NO_ID outside a request */
+    mt_refusal refusal;
+    mt_error broken; /* the first event that the ledger could not take */
+};
+
+/* ---- events -------------------------------------------------------------------------------------
+ */
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void send(mt_alloc *a, mt_event *e) {
+    e->seq = a->seq++;
+    e->step = a->step;
+    e->time_ns = a->stamp ? now_ns() : 0;
+    mt_error err;
+    if (mt_ledger_apply(&a->ledger, e, &err) != MT_OK && a->broken.status == MT_OK)
+        a->broken = err;
+#ifdef MT_WALK
+    if (a->broken.status == MT_OK && walk_all(a, &err) != MT_OK)
+        a->broken = err;
+#endif
+    for (int i = 0; i < a->listeners; i++)
+        a->listener[i].on_event(a->listener[i].context, e);
+}
+
+void mt_send_segment(mt_alloc *a, mt_event_kind kind, uint32_t number, uint32_t slot, uint8_t pool,
+                     uint64_t offset, uint64_t bytes) {
+    mt_event e = { .id = a->cause_id,
+                   .offset = offset,
+                   .requested = a->cause.bytes,
+                   .rounded = bytes,
+                   .segment = number,
+                   .slot = slot,
+                   .stream = a->cause.stream,
+                   .layer = a->cause.layer,
+                   .kind = (uint8_t)kind,
+                   .tag = (uint8_t)a->cause.tag,
+                   .pool = pool };
+    send(a, &e);
+}
+
+static mt_event live_event(const live *l, mt_event_kind kind) {
+    return (mt_event){ .id = l->id,
+                       .offset = l->offset,
+                       .requested = l->requested,
+                       .rounded = l->rounded,
+                       .segment = l->segment,
+                       .slot = l->slot,
+                       .stream = l->stream,
+                       .layer = l->layer,
+                       .kind = (uint8_t)kind,
+                       .tag = l->tag,
+                       .pool = l->pool };
+}
+
+static void drop_live(mt_alloc *a, uint32_t number) {
+    live *l = &a->live[number];
+    l->state = LIVE_NONE;
+    l->generation++;
+    l->next_free = a->free_live;
+    a->free_live = number;
+}
+
+void mt_send_free(mt_alloc *a, uint32_t number) {
+    mt_event e = live_event(&a->live[number], MT_EV_FREE);
+    drop_live(a, number);
+    send(a, &e);
+}
+
+static void no_cause(mt_alloc *a) {
+    a->cause = (mt_request){ .tag = MT_OTHER, .layer = -1 };
+    a->cause_id = MT_NO_ID;
+}
+
+/* ---- opening and closing
+ * -------------------------------------------------------------------------- */
+
+mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, mt_error *err) {
+    const char *options;
+    const mt_policy_ops *ops = mt_policy_find(policy, &options);
+    if (ops == NULL)
+        return mt_fail(err, MT_BAD,
+                       "policy %.100s: there is none of that name; there are torch, block:SIZE and "
+                       "direct",
+                       policy);
+    mt_alloc *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for an allocator");
+    a->source = source;
+    a->step = -1;
+    a->lives = 1;
+    mt_ledger_init(&a->ledger);
+    no_cause(a);
+    mt_status status = ops->open(&a->policy, a, source, options, err);
+    if (status != MT_OK) {
+        free(a);
+        return status;
+    }
+    *out = a;
+    return MT_OK;
+}
+
+void mt_alloc_close(mt_alloc *a) {
+    if (a == NULL)
+        return;
+    a->policy->ops->close(a->policy);
+    mt_ledger_free(&a->ledger);
+    free(a->live);
+    free(a);
+}
+
+/* ---- requests
+ * --------------------------------------------------------------------------------------- */
+
+/* A free entry of the table, not yet taken. */
+static mt_status free_entry(mt_alloc *a, uint32_t *number, mt_error *err) {
+    if (a->free_live != 0) {
+        *number = a->free_live;
+        return MT_OK;
+    }
+    if (a->lives >= a->live_room) {
+        uint32_t room = a->live_room == 0 ? 256 : 2 * a->live_room;
+        live *table = room > a->live_room ? realloc(a->live, room * sizeof *table) : NULL;
+        if (table == NULL)
+            return mt_fail(err, MT_FAILED, "no memory for the table of %u live requests", room);
+        memset(table + a->live_room, 0, (room - a->live_room) * sizeof *table);
+        a->live = table;
+        a->live_room = room;
+    }
+    *number = a->lives;
+    return MT_OK;
+}
+
+static void take_entry(mt_alloc *a, uint32_t number) {
+    if (number == a->lives)
+        a->lives++;
+    else
+        a->free_live = a->live[number].next_free;
+}
+
+static void note_refusal(mt_alloc *a, const mt_request *r) {
+    mt_refusal *f = &a->refusal;
+    f->request = *r;
+    f->rounded = mt_alloc_roundup(a, r->bytes);
+    f->capacity = a->source->capacity;
+    f->source_free = a->source->capacity - a->source->used;
+    f->reserved = a->ledger.reserved.current;
+    f->free_total = a->ledger.split + a->ledger.cached;
+    f->step = a->step;
+    a->policy->ops->refusal(a->policy, r->bytes, r->stream, &f->segment, &f->largest_free);
+    mt_event e = { .id = a->cause_id,
+                   .offset = f->source_free,
+                   .requested = r->bytes,
+                   .rounded = f->rounded,
+                   .stream = r->stream,
+                   .layer = r->layer,
+                   .kind = MT_EV_OOM,
+                   .tag = (uint8_t)r->tag };
+    send(a, &e);
+}
+
+/* Reads and clears what an event left broken. */
+static mt_status settle(mt_alloc *a, mt_error *err) {
+    if (a->broken.status == MT_OK)
+        return MT_OK;
+    return mt_fail(err, a->broken.status, "%s", a->broken.text);
+}
+
+static void fill_entry(mt_alloc *a, uint32_t number, const mt_request *r, const mt_place *place) {
+    live *l = &a->live[number];
+    l->id = a->cause_id;
+    l->requested = r->bytes;
+    l->rounded = place->rounded;
+    l->offset = place->offset;
+    l->block = place->block;
+    l->segment = place->segment;
+    l->slot = place->slot;
+    l->stream = r->stream;
+    l->layer = r->layer;
+    l->tag = (uint8_t)r->tag;
+    l->pool = place->pool;
+    l->state = LIVE_USED;
+}
+
+mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_error *err) {
+    uint32_t number = 0;
+    mt_place place;
+    *out = (mt_mem){ 0 };
+    if (request->bytes == 0)
+        return MT_OK;
+    MT_TRY(free_entry(a, &number, err));
+    a->cause = *request;
+    a->cause_id = a->next_id;
+    /* An entry is taken before the policy runs: completing a pending free frees entries too. */
+    take_entry(a, number);
+    mt_status status =
+        request->bytes >= (uint64_t)1 << 60
+            ? mt_fail(err, MT_NO_MEMORY, "%" PRIu64 " bytes are more than any device holds",
+                      request->bytes)
+            : a->policy->ops->get(a->policy, request->bytes, request->stream, number, &place, err);
+    if (status != MT_OK) {
+        drop_live(a, number);
+        if (status == MT_NO_MEMORY)
+            note_refusal(a, request);
+        no_cause(a);
+        return status;
+    }
+    a->next_id++;
+    fill_entry(a, number, request, &place);
+    mt_event e = live_event(&a->live[number], MT_EV_ALLOC);
+    send(a, &e);
+    no_cause(a);
+    out->ptr = place.ptr;
+    out->handle = (uint64_t)a->live[number].generation << 32 | number;
+    return settle(a, err);
+}
+
+/* The entry of a handle, or NULL with a line that says what is wrong with it. */
+static live *find_live(const mt_alloc *a, mt_mem mem, mt_error *err) {
+    uint32_t number = (uint32_t)mem.handle, generation = (uint32_t)(mem.handle >> 32);
+    if (number == 0 || number >= a->lives || generation > a->live[number].generation) {
+        mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") was never given out", mem.ptr,
+                mem.handle);
+        return NULL;
+    }
+    live *l = &a->live[number];
+    if (l->state == LIVE_USED && generation == l->generation)
+        return l;
+    mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") was freed already", mem.ptr, mem.handle);
+    return NULL;
+}
+
+mt_status mt_alloc_put(mt_alloc *a, mt_mem *mem, mt_error *err) {
+    if (mem->handle == 0)
+        return MT_OK;
+    live *l = find_live(a, *mem, err);
+    if (l == NULL)
+        return MT_BAD;
+    l->state = LIVE_PENDING;
+    *mem = (mt_mem){ 0 };
+    a->policy->ops->put(a->policy, l->block);
+    return settle(a, err);
+}
+
+mt_status mt_alloc_use(mt_alloc *a, mt_mem mem, uint32_t stream, mt_error *err) {
+    if (mem.handle == 0)
+        return MT_OK;
+    live *l = find_live(a, mem, err);
+    if (l == NULL)
+        return MT_BAD;
+    if (a->policy->ops->use != NULL)
+        a->policy->ops->use(a->policy, l->block, stream);
+    return MT_OK;
+}
+
+void mt_alloc_hold(mt_alloc *a, bool held) {
+    if (a->policy->ops->hold != NULL)
+        a->policy->ops->hold(a->policy, held);
+}
+
+void mt_alloc_trim(mt_alloc *a) {
+    no_cause(a);
+    a->policy->ops->trim(a->policy);
+}
+
+uint64_t mt_alloc_roundup(const mt_alloc *a, uint64_t bytes) {
+    return a->policy->ops->roundup(a->policy, bytes);
+}
+
+void mt_alloc_mark(mt_alloc *a, uint64_t ctx, uint64_t kv_ideal, uint64_t nanoseconds) {
+    mt_event e = { .id = MT_NO_ID,
+                   .ctx = ctx,
+                   .kv_ideal = kv_ideal,
+                   .nanoseconds = nanoseconds,
+                   .layer = -1,
+                   .kind = MT_EV_MARK,
+                   .tag = MT_OTHER };
+    send(a, &e);
+    a->step++;
+}
+
+/* ---- reading
+ * ------------------------------------------------------------------------------------------ */
+
+void mt_alloc_listen(mt_alloc *a, mt_listener listener) {
+    if (a->listeners < LISTENERS)
+        a->listener[a->listeners++] = listener;
+}
+
+void mt_alloc_stamp(mt_alloc *a, bool on) {
+    a->stamp = on;
+}
+
+const mt_ledger *mt_alloc_ledger(const mt_alloc *a) {
+    return &a->ledger;
+}
+
+mt_source *mt_alloc_source(const mt_alloc *a) {
+    return a->source;
+}
+
+const char *mt_alloc_policy(const mt_alloc *a) {
+    return a->policy->description;
+}
+
+const mt_refusal *mt_alloc_refusal(const mt_alloc *a) {
+    return &a->refusal;
+}
+
+struct mt_policy *mt_alloc_policy_of(mt_alloc *a) {
+    return a->policy;
+}
+
+mt_status mt_alloc_info(const mt_alloc *a, mt_mem mem, mt_live_info *out, mt_error *err) {
+    const live *l = find_live(a, mem, err);
+    if (l == NULL)
+        return MT_BAD;
+    *out = (mt_live_info){ .id = l->id,
+                           .requested = l->requested,
+                           .rounded = l->rounded,
+                           .offset = l->offset,
+                           .segment = l->segment,
+                           .stream = l->stream,
+                           .layer = l->layer,
+                           .tag = (mt_tag)l->tag,
+                           .pool = (mt_pool)l->pool };
+    return MT_OK;
+}
+
+/* ---- the full walk
+ * -------------------------------------------------------------------------------------- */
+
+/* A recount of what the ledger knows, made by walking. */
+typedef struct recount {
+    const mt_alloc *a;
+    uint64_t tag[MT_TAGS];
+    uint64_t rounding, split, cached, reserved, segments, lives;
+    uint64_t bytes, mapped, at, free_bytes, live_bytes; /* of the segment being walked */
+    uint32_t number;
+    bool open;
+} recount;
+
+static void end_segment(recount *r) {
+    *(r->live_bytes > 0 ? &r->split : &r->cached) += r->free_bytes;
+    r->reserved += r->mapped;
+    r->segments += r->mapped > 0;
+}
+
+static mt_status check_end(const recount *r, mt_error *err) {
+    if (r->open && (r->at != r->bytes || r->free_bytes + r->live_bytes != r->mapped))
+        return mt_fail(err, MT_CHECK,
+                       "segment %u: blocks end at %" PRIu64 " of %" PRIu64 " bytes, %" PRIu64
+                       " of %" PRIu64 " mapped",
+                       r->number, r->at, r->bytes, r->free_bytes + r->live_bytes, r->mapped);
+    return MT_OK;
+}
+
+static mt_status walk_segment(void *context, uint32_t number, uint32_t slot, uint64_t bytes,
+                              uint64_t mapped, mt_error *err) {
+    recount *r = context;
+    (void)slot;
+    MT_TRY(check_end(r, err));
+    if (r->open)
+        end_segment(r);
+    r->open = true;
+    r->number = number;
+    r->bytes = bytes;
+    r->mapped = mapped;
+    r->at = r->free_bytes = r->live_bytes = 0;
+    return MT_OK;
+}
+
+static mt_status walk_piece(void *context, mt_piece kind, uint64_t offset, uint64_t bytes,
+                            uint32_t number, mt_error *err) {
+    recount *r = context;
+    if (offset != r->at || bytes == 0)
+        return mt_fail(err, MT_CHECK,
+                       "segment %u: a block of %" PRIu64 " bytes at %" PRIu64
+                       ", the one before ends at %" PRIu64,
+                       r->number, bytes, offset, r->at);
+    r->at += bytes;
+    if (kind == MT_PIECE_FREE)
+        r->free_bytes += bytes;
+    if (kind != MT_PIECE_LIVE)
+        return MT_OK;
+    const live *l = &r->a->live[number];
+    if (l->state == LIVE_NONE || l->segment != r->number || l->offset != offset ||
+        l->rounded != bytes)
+        return mt_fail(err, MT_CHECK, "segment %u: the block at %" PRIu64 " is nobody's", r->number,
+                       offset);
+    r->live_bytes += bytes;
+    r->tag[l->tag] += l->requested;
+    r->rounding += bytes - l->requested;
+    r->lives++;
+    return MT_OK;
+}
+
+static mt_status compare(const recount *r, const mt_ledger *l, mt_error *err) {
+    const struct {
+        const char *name;
+        uint64_t walked, counted;
+    } parts[] = {
+        { "weights", r->tag[MT_WEIGHTS], l->tag[MT_WEIGHTS].current },
+        { "kv", r->tag[MT_KV], l->tag[MT_KV].current },
+        { "activations", r->tag[MT_ACTIVATIONS], l->tag[MT_ACTIVATIONS].current },
+        { "logits", r->tag[MT_LOGITS], l->tag[MT_LOGITS].current },
+        { "workspace", r->tag[MT_WORKSPACE], l->tag[MT_WORKSPACE].current },
+        { "other", r->tag[MT_OTHER], l->tag[MT_OTHER].current },
+        { "rounding", r->rounding, l->rounding },
+        { "split", r->split, l->split },
+        { "cached", r->cached, l->cached },
+        { "reserved", r->reserved, l->reserved.current },
+        { "segments", r->segments, l->segments },
+        { "live blocks", r->lives, l->allocs - l->frees },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].walked != parts[i].counted)
+            return mt_fail(err, MT_CHECK,
+                           "%s: a walk over all segments finds %" PRIu64
+                           ", the ledger says %" PRIu64,
+                           parts[i].name, parts[i].walked, parts[i].counted);
+    return MT_OK;
+}
+
+/* Everything but the merging of neighbours, which holds only between operations. */
+static mt_status walk_all(const mt_alloc *a, mt_error *err) {
+    recount r = { .a = a };
+    mt_visitor v = { walk_segment, walk_piece, &r };
+    if (a->broken.status != MT_OK)
+        return mt_fail(err, a->broken.status, "%s", a->broken.text);
+    MT_TRY(mt_ledger_check(&a->ledger, err));
+    MT_TRY(a->policy->ops->walk(a->policy, &v, err));
+    MT_TRY(check_end(&r, err));
+    if (r.open)
+        end_segment(&r);
+    return compare(&r, &a->ledger, err);
+}
+
+mt_status mt_alloc_check(const mt_alloc *a, mt_error *err) {
+    MT_TRY(walk_all(a, err));
+    return a->policy->ops->merged != NULL ? a->policy->ops->merged(a->policy, err) : MT_OK;
+}

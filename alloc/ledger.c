@@ -1,0 +1,182 @@
+/* ledger.c - see ledger.h.
+ *
+ * Every event changes a handful of counters. A segment's free bytes sit in split or in cached; they
+ * move from one to the other when its first block comes to life or its last one dies. */
+#include "alloc/ledger.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void mt_ledger_init(mt_ledger *l) {
+    memset(l, 0, sizeof *l);
+}
+
+void mt_ledger_free(mt_ledger *l) {
+    free(l->segment);
+    mt_ledger_init(l);
+}
+
+static inline void rise(mt_count *c, uint64_t n) {
+    c->current += n;
+    c->total += n;
+    if (c->current > c->peak)
+        c->peak = c->current;
+}
+
+static mt_status impossible(const mt_event *e, const char *why, mt_error *err) {
+    return mt_fail(err, MT_CHECK, "event %" PRIu64 " (%s): %s", e->seq, mt_event_kind_name(e->kind),
+                   why);
+}
+
+/* Makes room for the slot; new ones are all zero. */
+static mt_status grow(mt_ledger *l, uint32_t slot, mt_error *err) {
+    uint32_t slots = l->slots == 0 ? 64 : l->slots;
+    while (slots <= slot)
+        slots *= 2;
+    mt_ledger_segment *segment = realloc(l->segment, slots * sizeof *segment);
+    if (segment == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for the ledger of %u segments", slots);
+    memset(segment + l->slots, 0, (slots - l->slots) * sizeof *segment);
+    l->segment = segment;
+    l->slots = slots;
+    return MT_OK;
+}
+
+/* The free bytes of a segment that holds a block, or that holds none. */
+static inline uint64_t *free_part(mt_ledger *l, const mt_ledger_segment *s) {
+    return s->blocks > 0 ? &l->split : &l->cached;
+}
+
+static mt_status apply_alloc(mt_ledger *l, const mt_event *e, mt_error *err) {
+    mt_ledger_segment *s = &l->segment[e->slot];
+    uint64_t free_bytes = s->reserved - s->live;
+    if (e->rounded > free_bytes)
+        return impossible(e, "the block is larger than its segment's free bytes", err);
+    if (e->requested > e->rounded)
+        return impossible(e, "the block is smaller than the request", err);
+    *free_part(l, s) -= free_bytes;
+    s->live += e->rounded;
+    s->blocks++;
+    l->split += free_bytes - e->rounded;
+    l->rounding += e->rounded - e->requested;
+    rise(&l->tag[e->tag], e->requested);
+    rise(&l->requested, e->requested);
+    if (l->requested.current > l->step_requested)
+        l->step_requested = l->requested.current;
+    l->allocs++;
+    return MT_OK;
+}
+
+static mt_status apply_free(mt_ledger *l, const mt_event *e, mt_error *err) {
+    mt_ledger_segment *s = &l->segment[e->slot];
+    if (s->blocks == 0 || e->rounded > s->live || e->requested > l->tag[e->tag].current ||
+        e->requested > e->rounded)
+        return impossible(e, "more is freed than is live", err);
+    uint64_t free_bytes = s->reserved - s->live;
+    l->split -= free_bytes;
+    s->live -= e->rounded;
+    s->blocks--;
+    *free_part(l, s) += free_bytes + e->rounded;
+    l->rounding -= e->rounded - e->requested;
+    l->tag[e->tag].current -= e->requested;
+    l->requested.current -= e->requested;
+    l->frees++;
+    return MT_OK;
+}
+
+static void add_segment_bytes(mt_ledger *l, const mt_event *e) {
+    mt_ledger_segment *s = &l->segment[e->slot];
+    if (s->reserved == 0)
+        l->segments++;
+    s->reserved += e->rounded;
+    s->requested = e->requested;
+    s->number = e->segment;
+    s->layer = e->layer;
+    s->tag = e->tag;
+    s->pool = e->pool;
+    *free_part(l, s) += e->rounded;
+    rise(&l->reserved, e->rounded);
+    if (l->reserved.current > l->step_reserved)
+        l->step_reserved = l->reserved.current;
+    l->segment_events++;
+}
+
+static void drop_segment_bytes(mt_ledger *l, const mt_event *e) {
+    mt_ledger_segment *s = &l->segment[e->slot];
+    s->reserved -= e->rounded;
+    *free_part(l, s) -= e->rounded;
+    l->reserved.current -= e->rounded;
+    if (s->reserved == 0)
+        l->segments--;
+    l->segment_events++;
+}
+
+static mt_status apply_segment(mt_ledger *l, const mt_event *e, mt_error *err) {
+    mt_ledger_segment *s = &l->segment[e->slot];
+    switch (e->kind) {
+    case MT_EV_SEGMENT_ALLOC:
+        if (s->reserved != 0)
+            return impossible(e, "the segment is held already", err);
+        add_segment_bytes(l, e);
+        return MT_OK;
+    case MT_EV_SEGMENT_MAP:
+        if (s->reserved != 0 && s->number != e->segment)
+            return impossible(e, "another segment is held there", err);
+        add_segment_bytes(l, e);
+        return MT_OK;
+    case MT_EV_SEGMENT_FREE:
+        if (s->blocks != 0 || s->reserved != e->rounded)
+            return impossible(e, "the segment is in use, or not of that size", err);
+        drop_segment_bytes(l, e);
+        return MT_OK;
+    default:
+        if (e->rounded > s->reserved - s->live)
+            return impossible(e, "more is unmapped than is mapped and free", err);
+        drop_segment_bytes(l, e);
+        return MT_OK;
+    }
+}
+
+/* A step ended: its peaks are kept for the reader, the next step's begin at what is now. */
+static void apply_mark(mt_ledger *l) {
+    l->mark_requested = l->step_requested;
+    l->mark_reserved = l->step_reserved;
+    l->step_requested = l->requested.current;
+    l->step_reserved = l->reserved.current;
+}
+
+mt_status mt_ledger_apply(mt_ledger *l, const mt_event *e, mt_error *err) {
+    if (e->kind == MT_EV_MARK) {
+        apply_mark(l);
+        return MT_OK;
+    }
+    if (e->kind == MT_EV_OOM) {
+        l->ooms++;
+        return MT_OK;
+    }
+    if (e->slot >= l->slots)
+        MT_TRY(grow(l, e->slot, err));
+    switch (e->kind) {
+    case MT_EV_ALLOC:
+        return apply_alloc(l, e, err);
+    case MT_EV_FREE:
+        return apply_free(l, e, err);
+    default:
+        return apply_segment(l, e, err);
+    }
+}
+
+mt_status mt_ledger_check(const mt_ledger *l, mt_error *err) {
+    uint64_t requested = 0;
+    for (int t = 0; t < MT_TAGS; t++)
+        requested += l->tag[t].current;
+    uint64_t sum = requested + l->rounding + l->split + l->cached;
+    if (requested == l->requested.current && sum == l->reserved.current)
+        return MT_OK;
+    return mt_fail(
+        err, MT_CHECK,
+        "identity broken: reserved %" PRIu64 " is not requested %" PRIu64 " (by tag %" PRIu64
+        ") + rounding %" PRIu64 " + split %" PRIu64 " + cached %" PRIu64,
+        l->reserved.current, l->requested.current, requested, l->rounding, l->split, l->cached);
+}

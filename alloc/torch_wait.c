@@ -1,0 +1,89 @@
+/* torch_wait.c - blocks that other streams use: a free waits until those streams are done.
+ *
+ * Each use by another stream is noted with the block. When the block is freed, one wait per such
+ * stream joins the queue; waits that are over are taken off at the next request, the default
+ * stream's first, then the others from the highest handle down, and the free completes with the
+ * last of them. */
+#include "alloc/torch.h"
+
+#include <stdlib.h>
+
+/* Room for one more entry; false when there is no memory. */
+static bool grow(void **array, uint32_t count, uint32_t *room, size_t size) {
+    if (count < *room)
+        return true;
+    uint32_t more = *room == 0 ? 64 : 2 * *room;
+    void *a = realloc(*array, more * size);
+    if (a == NULL)
+        return false;
+    *array = a;
+    *room = more;
+    return true;
+}
+
+void torch_use_block(mt_policy *base, void *block, uint32_t stream) {
+    torch *t = (torch *)base;
+    mt_block *b = block;
+    if (stream == b->stream)
+        return;
+    for (uint32_t u = b->users; u != 0; u = t->uses[u].next)
+        if (t->uses[u].stream == stream)
+            return;
+    uint32_t u = t->free_use;
+    if (u != 0)
+        t->free_use = t->uses[u].next;
+    else if (grow((void **)&t->uses, t->use_count, &t->use_room, sizeof *t->uses))
+        u = t->use_count++;
+    else
+        return;
+    t->uses[u] = (torch_use){ stream, b->users };
+    b->users = u;
+}
+
+/* Puts one wait per using stream into the queue, by rising handle, and forgets the uses. */
+void torch_wait_for_users(torch *t, mt_block *b) {
+    uint32_t u = b->users;
+    while (u != 0) {
+        uint32_t next = t->uses[u].next;
+        if (grow((void **)&t->waits, t->wait_count, &t->wait_room, sizeof *t->waits)) {
+            t->waits[t->wait_count++] = (torch_wait){ b, t->uses[u].stream };
+            b->events++;
+        }
+        t->uses[u].next = t->free_use;
+        t->free_use = u;
+        u = next;
+    }
+    b->users = 0;
+    if (b->events == 0)
+        torch_complete_free(t, b);
+}
+
+/* The stream whose waits come off next: the default one, else the one of the highest handle. */
+static uint32_t next_stream(const torch *t) {
+    uint32_t best = t->waits[0].stream;
+    for (uint32_t i = 1; i < t->wait_count && best != 0; i++) {
+        uint32_t s = t->waits[i].stream;
+        if (s == 0 || s > best)
+            best = s;
+    }
+    return best;
+}
+
+static void finish_stream(torch *t, uint32_t stream) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->wait_count; i++) {
+        torch_wait w = t->waits[i];
+        if (w.stream != stream)
+            t->waits[kept++] = w;
+        else if (--w.block->events == 0)
+            torch_complete_free(t, w.block);
+    }
+    t->wait_count = kept;
+}
+
+void torch_process_waits(torch *t, bool wait) {
+    if (t->held && !wait)
+        return;
+    while (t->wait_count > 0)
+        finish_stream(t, next_stream(t));
+}

@@ -1,0 +1,47 @@
+/* size.h - byte counts: products and sums that cannot overflow unseen, and sizes as people write
+ * them (64KiB, 2MiB, 48GiB; K, M and G mean the same; nothing or B means bytes). */
+#ifndef MT_BASE_SIZE_H
+#define MT_BASE_SIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MT_KIB ((uint64_t)1 << 10)
+#define MT_MIB ((uint64_t)1 << 20)
+#define MT_GIB ((uint64_t)1 << 30)
+
+/* *out = a * b, a + b; false and *out untouched when that does not fit 64 bits. */
+static inline bool mt_mul(uint64_t a, uint64_t b, uint64_t *out) {
+    uint64_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+static inline bool mt_add(uint64_t a, uint64_t b, uint64_t *out) {
+    uint64_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+/* n rounded up to a multiple of step (step > 0). The caller knows that n + step does not overflow.
+ */
+static inline uint64_t mt_round_up(uint64_t n, uint64_t step) {
+    return (n + step - 1) / step * step;
+}
+
+/* Reads a size such as "64KiB" that fills the whole string. False when it is none or overflows. */
+bool mt_parse_size(const char *text, uint64_t *bytes);
+
+/* Reads a decimal integer in [least, most] that fills the whole string. */
+bool mt_parse_u64(const char *text, uint64_t least, uint64_t most, uint64_t *value);
+
+/* Writes bytes as a person reads them ("547.7 MiB", "512 B"), at most 24 characters, and returns
+ * buffer. */
+char *mt_format_size(uint64_t bytes, char *buffer, size_t capacity);
+
+#endif

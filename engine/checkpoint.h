@@ -1,0 +1,44 @@
+/* checkpoint.h - where the weights' values come from.
+ *
+ * Three kinds behind one interface: a Hugging Face folder (config.json, model.safetensors), an
+ * llm.c .bin file (versions 3 and 5), and seeded pseudo-random values. Files are mapped for reading
+ * only; values are converted to fp32 and to [out, in] order as they are read. */
+#ifndef MT_ENGINE_CHECKPOINT_H
+#define MT_ENGINE_CHECKPOINT_H
+
+#include "engine/weights.h"
+
+typedef struct mt_checkpoint mt_checkpoint;
+
+/* Opens a Hugging Face folder, or a file that begins as llm.c's do. Everything that can be wrong
+ * with names, types, shapes and offsets is found here (MT_BAD), so that a later read cannot fail
+ * for a file that does not change. */
+mt_status mt_checkpoint_open(mt_checkpoint **out, const char *path, mt_error *err);
+
+/* Seeded values for any shape. For element i (row-major in [out, in]) of the tensor NAME:
+ *
+ *     mix(x): x ^= x >> 16; x *= 0x7feb352d; x ^= x >> 15; x *= 0x846ca68b; x ^= x >> 16
+ *     h = mix(mix(i) ^ key),  key = mix(fnv1a(NAME) + seed)        all modulo 2^32
+ *     u = (float)((int32)(h >> 8) - 2^23) * 2^-23                  exact, in [-1, 1)
+ *     value = scale * u (fp32 product), + 1 (fp32 sum) for the weights of layer norms
+ *
+ * with fnv1a the 32-bit FNV-1a hash of the name's bytes, NAME as in the table (weights.h), seed
+ * reduced to its low 32 bits, and scale = 0.0625 for every tensor but wpe (0.03125) and the two
+ * projections back into the residual stream, attn.c_proj and mlp.c_proj (0.03125).
+ * tests/oracle/ holds the same in ten lines of Python. */
+mt_status mt_checkpoint_seeded(mt_checkpoint **out, const mt_config *c, uint64_t seed,
+                               mt_error *err);
+
+const mt_config *mt_checkpoint_config(const mt_checkpoint *ck);
+
+/* A short text for headers: "seeded 0", "PATH (safetensors, 48.0 MiB of mask buffers skipped)". */
+const char *mt_checkpoint_source(const mt_checkpoint *ck);
+
+/* Writes rows [first, first + rows) of tensor i of the table to dst, fp32, [out, in] order. Uses
+ * up to `threads` threads. Pages of the file that will not be needed again are dropped. */
+mt_status mt_checkpoint_read(mt_checkpoint *ck, uint32_t i, uint64_t first, uint64_t rows,
+                             float *dst, int threads, mt_error *err);
+
+void mt_checkpoint_close(mt_checkpoint *ck); /* NULL is allowed */
+
+#endif

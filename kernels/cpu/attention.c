@@ -1,0 +1,113 @@
+/* attention.c - causal attention over the cache, softmax streamed, so that no scores are kept.
+ *
+ * The cache is walked in chunks of MT_CHUNK places that begin at multiples of MT_CHUNK. A query meets
+ * its chunks in order; each one updates the running maximum, the running sum and out, which holds the
+ * sum of weighted values until it is divided at the end (simd_body.h). So a result depends on its
+ * query and on the places it sees, not on T, B, threads, or the layout of the cache.
+ *
+ * Work is cut into blocks of up to MT_ITEMS (head, query) pairs of one sequence that walk the cache
+ * together: several queries of one head share a chunk while it is in the nearest cache (prefill),
+ * and several heads of one query read whole rows of the cache (decode). */
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MT_ITEMS 16
+
+/* One call's arguments, and how it is cut. */
+typedef struct attention_call {
+    const mt_simd *simd;
+    float *out;
+    const float *qkv;
+    const mt_kv_view *kv;
+    uint32_t B, T, first, H, D;
+    uint32_t heads, queries; /* of a block; heads * queries <= MT_ITEMS */
+} attention_call;
+
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+/* The addresses of places begin .. begin + n - 1 of sequence b. */
+static void locate(mt_chunk *chunk, const mt_kv_view *kv, uint32_t b, uint32_t begin, uint32_t n,
+                   size_t C) {
+    if (kv->pages == NULL) {
+        size_t at = b * kv->sequence + begin * kv->row;
+        for (uint32_t j = 0; j < n; j++, at += kv->row) {
+            chunk->k[j] = kv->k + at;
+            chunk->v[j] = kv->v + at;
+        }
+        return;
+    }
+    float *const *page = kv->pages + (size_t)b * kv->pages_per_sequence + begin / kv->page_tokens;
+    uint32_t slot = begin % kv->page_tokens;
+    for (uint32_t j = 0; j < n; j++) {
+        chunk->k[j] = *page + slot * C;
+        chunk->v[j] = chunk->k[j] + kv->page_tokens * C;
+        if (++slot == kv->page_tokens) {
+            slot = 0;
+            page++;
+        }
+    }
+}
+
+/* One block: heads h0 .. h1 - 1 and new tokens t0 .. t1 - 1 of sequence b. */
+static void attend_block(const attention_call *a, uint32_t b, uint32_t h0, uint32_t h1, uint32_t t0,
+                         uint32_t t1) {
+    const size_t D = a->D, C = a->H * D, row = (size_t)b * a->T;
+    const float scale = 1.0f / sqrtf((float)a->D);
+    mt_softmax state[MT_ITEMS];
+    for (int i = 0; i < MT_ITEMS; i++)
+        state[i] = (mt_softmax){ .max = -INFINITY, .sum = 0 };
+    for (uint32_t t = t0; t < t1; t++)
+        memset(a->out + (row + t) * C + h0 * D, 0, (h1 - h0) * D * sizeof(float));
+
+    for (uint32_t place = 0; place < a->first + t1; place += MT_CHUNK) {
+        mt_chunk chunk;
+        locate(&chunk, a->kv, b, place, least(MT_CHUNK, a->first + t1 - place), C);
+        for (uint32_t h = h0; h < h1; h++)
+            for (uint32_t t = t0; t < t1; t++) {
+                uint32_t seen = a->first + t + 1;
+                if (seen > place)
+                    a->simd->attend(a->out + (row + t) * C + h * D,
+                                    &state[(h - h0) * a->queries + t - t0],
+                                    a->qkv + (row + t) * 3 * C + h * D, &chunk, h * D,
+                                    least(MT_CHUNK, seen - place), D, scale);
+            }
+    }
+
+    for (uint32_t h = h0; h < h1; h++)
+        for (uint32_t t = t0; t < t1; t++) {
+            float *out = a->out + (row + t) * C + h * D;
+            float sum = state[(h - h0) * a->queries + t - t0].sum;
+            for (size_t i = 0; i < D; i++)
+                out[i] /= sum;
+        }
+}
+
+/* One query: as many heads together as leave every thread something. More: one head, its queries. */
+static void cut(attention_call *a, int threads) {
+    uint32_t share = (uint32_t)(((size_t)a->B * a->H + threads - 1) / threads);
+    a->heads = a->T > 1 ? 1 : least(least(share, MT_ITEMS), a->H);
+    a->queries = a->T > 1 ? least(a->T, MT_ITEMS) : 1;
+}
+
+void mt_cpu_attention(mt_device *d, float *out, const float *qkv, const mt_kv_view *kv, uint32_t B,
+                      uint32_t T, uint32_t first, uint32_t H, uint32_t D, float *scratch) {
+    (void)scratch; /* a query is not split here */
+    const mt_cpu *c = (const mt_cpu *)d;
+    if (mt_cpu_failed(d) || B == 0 || T == 0 || H == 0)
+        return;
+    int threads = mt_cpu_threads(c, (size_t)B * T * H * D * (first + T));
+    attention_call a = { c->simd, out, qkv, kv, B, T, first, H, D, 0, 0 };
+    cut(&a, threads);
+    size_t by_head = (H + a.heads - 1) / a.heads, by_query = (T + a.queries - 1) / a.queries;
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (size_t i = 0; i < B * by_head * by_query; i++) {
+        uint32_t t = (uint32_t)(i % by_query) * a.queries;
+        uint32_t h = (uint32_t)(i / by_query % by_head) * a.heads;
+        uint32_t b = (uint32_t)(i / by_query / by_head);
+        attend_block(&a, b, h, least(h + a.heads, H), t, least(t + a.queries, T));
+    }
+}

@@ -1,0 +1,127 @@
+/* cpu.c - opens the cpu back end: which instructions, how many threads, and the table of kernels.
+ *
+ * Every kernel is done when its call returns, so sync only reports. Threads are OpenMP's; each
+ * parallel region names its own number of threads. BLAS runs on the same pool of threads, and its
+ * setting, one for the process, is written before each of its products. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu_isa.h"
+
+#include <cblas.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MT_MOST_CPUS    8192
+#define MT_MOST_THREADS 1024
+
+/* The lowest numbered logical CPU of this one's physical core, or the CPU itself when unknown. */
+static int core_of(int cpu) {
+    char path[96];
+    int first = cpu;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return cpu;
+    if (fscanf(f, "%d", &first) != 1 || first < 0 || first >= MT_MOST_CPUS)
+        first = cpu;
+    fclose(f);
+    return first;
+}
+
+/* Physical cores among the CPUs that this process may run on. */
+static int usable_cores(void) {
+    size_t bytes = CPU_ALLOC_SIZE(MT_MOST_CPUS);
+    cpu_set_t *may = CPU_ALLOC(MT_MOST_CPUS), *cores = CPU_ALLOC(MT_MOST_CPUS);
+    int count = 0;
+    if (may != NULL && cores != NULL && sched_getaffinity(0, bytes, may) == 0) {
+        CPU_ZERO_S(bytes, cores);
+        for (int cpu = 0; cpu < MT_MOST_CPUS; cpu++)
+            if (CPU_ISSET_S(cpu, bytes, may))
+                CPU_SET_S(core_of(cpu), bytes, cores);
+        count = CPU_COUNT_S(bytes, cores);
+    }
+    if (may != NULL)
+        CPU_FREE(may);
+    if (cores != NULL)
+        CPU_FREE(cores);
+    if (count == 0)
+        count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count < MT_MOST_THREADS ? count : MT_MOST_THREADS;
+}
+
+static mt_status choose_simd(const mt_simd **simd, const char *isa, mt_error *err) {
+    const mt_simd *avx512 = mt_simd_avx512(), *avx2 = mt_simd_avx2();
+    if (strcmp(isa, "auto") == 0)
+        *simd = avx512 ? avx512 : avx2 ? avx2 : &mt_simd_portable;
+    else if (strcmp(isa, "avx512") == 0)
+        *simd = avx512;
+    else if (strcmp(isa, "avx2") == 0)
+        *simd = avx2;
+    else if (strcmp(isa, "portable") == 0)
+        *simd = &mt_simd_portable;
+    else
+        return mt_fail(err, MT_BAD,
+                       "cpu: unknown instruction set \"%s\", expected auto, avx512, avx2 or portable",
+                       isa);
+    if (*simd == NULL)
+        return mt_fail(err, MT_BAD, "cpu: this processor has no %s", isa);
+    return MT_OK;
+}
+
+static mt_status cpu_sync(mt_device *d, mt_error *err) {
+    mt_status status = d->failure.status;
+    if (status != MT_OK)
+        mt_fail(err, status, "%s", d->failure.text);
+    d->failure = (mt_error){ .status = MT_OK };
+    return status;
+}
+
+static void cpu_close(mt_device *d) {
+    free(d);
+}
+
+static const mt_device cpu_table = {
+    .name = "cpu",
+    .computes = true,
+    .copy_in = mt_cpu_copy_in,
+    .copy_out = mt_cpu_copy_out,
+    .copy_rows = mt_cpu_copy_rows,
+    .zero = mt_cpu_zero,
+    .embed = mt_cpu_embed,
+    .layernorm = mt_cpu_layernorm,
+    .linear = mt_cpu_linear,
+    .kv_write = mt_cpu_kv_write,
+    .attention = mt_cpu_attention,
+    .argmax = mt_cpu_argmax,
+    .sync = cpu_sync,
+    .close = cpu_close,
+};
+
+/* "cpu, 2 threads, avx512, OpenBLAS 0.3.21": of BLAS's own description, name and version. */
+static void describe(mt_cpu *c) {
+    char blas[40] = "OpenBLAS", version[24] = "";
+    sscanf(openblas_get_config(), "%39s %23s", blas, version);
+    snprintf(c->device.description, sizeof c->device.description, "cpu, %d thread%s, %s, %s %s",
+             c->threads, c->threads == 1 ? "" : "s", c->simd->name, blas, version);
+}
+
+mt_status mt_device_cpu_with(mt_device **out, int threads, const char *isa, mt_error *err) {
+    const mt_simd *simd = NULL;
+    if (threads < 0 || threads > MT_MOST_THREADS)
+        return mt_fail(err, MT_BAD, "cpu: %d threads, expected 0 (all cores) to %d", threads,
+                       MT_MOST_THREADS);
+    MT_TRY(choose_simd(&simd, isa, err));
+    mt_cpu *c = malloc(sizeof *c);
+    if (c == NULL)
+        return mt_fail(err, MT_FAILED, "cpu: no memory for %zu bytes", sizeof *c);
+    *c = (mt_cpu){ cpu_table, threads > 0 ? threads : usable_cores(), simd };
+    describe(c);
+    *out = &c->device;
+    return MT_OK;
+}
+
+mt_status mt_device_cpu(mt_device **out, int threads, mt_error *err) {
+    return mt_device_cpu_with(out, threads, "auto", err);
+}

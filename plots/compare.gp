@@ -1,0 +1,83 @@
+# compare.gp - two runs over each other: reserved and requested of each.
+#
+#     gnuplot -c plots/compare.gp A.dat B.dat OUT.png
+if (ARGC != 3) { printerr "usage: gnuplot -c plots/compare.gp A.dat B.dat OUT.png|.svg|.pdf"; exit status 2 }
+file = ARG1; second = ARG2; out = ARG3
+here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."style.gp"
+name = "a"; load here."read.gp"
+data_a = data
+file = second; name = "b"; load here."read.gp"
+data_b = data
+
+# What the headers say of both is the settings line, what they say differently names the runs.
+name_a = ""; name_b = ""; settings = ""
+array header[10] = ["model", "dtype", "policy", "kv", "activations", "workspace", "backend", "ctx", "batch", "prompt"]
+do for [i = 1:10] {
+    va = value("a_option_".header[i]); vb = value("b_option_".header[i])
+    if (va ne vb) {
+        name_a = name_a.(name_a eq "" ? "" : ", ").header[i]." ".(va eq "" ? "?" : va)
+        name_b = name_b.(name_b eq "" ? "" : ", ").header[i]." ".(vb eq "" ? "?" : vb)
+    }
+    if (va eq vb && va ne "") { settings = settings.(settings eq "" ? "" : ",  ").header[i]." ".va }
+}
+if (name_a eq "") {
+    name_a = system("basename -- ".data_a); name_b = system("basename -- ".data_b)
+    if (name_a eq name_b) { name_a = name_a." (first)"; name_b = name_b." (second)" }
+}
+cut(s) = strlen(s) > 34 ? s[1:31]."..." : s
+name_a = cut(name_a); name_b = cut(name_b)
+
+# The finding: reserved at the last token that both reached; each at its end when there is none.
+right = a_right < b_right ? a_right : b_right
+left = a_left > b_left ? a_left : b_left
+both = a_axis eq b_axis && right > left
+i = 2 * int(a_rows); j = 2 * int(b_rows) # the right ends of the last rows
+if (both) {
+    while (i > 2 && word($a[i], 1) + 0 > right) { i = i - 2 }
+    while (j > 2 && word($b[j], 1) + 0 > right) { j = j - 2 }
+}
+at_a = word($a[i], 12) + 0.0; at_b = word($b[j], 12) + 0.0
+where = both ? sprintf("at %.0f %s", right, a_axis eq "steps" ? "steps" : "tokens") : "at its end"
+if (at_a == at_b) {
+    title = sprintf("%s and %s: both reserve %s %s", name_a, name_b, bytes(at_a), where)
+} else {
+    more = at_a > at_b
+    title = sprintf("%s reserves %s less than %s %s: %s against %s", more ? name_b : name_a, \
+                    bytes(abs(at_a - at_b)), more ? name_a : name_b, where, \
+                    bytes(more ? at_b : at_a), bytes(more ? at_a : at_b))
+}
+if (a_ending ne "") { title = title."; ".name_a.": ".a_ending.sprintf(" after %.0f", a_right) }
+if (b_ending ne "") { title = title."; ".name_b.": ".b_ending.sprintf(" after %.0f", b_right) }
+load here."title.gp"
+
+# The axis starts a little below the smaller weights, unless they are a small part.
+high = a_top_reserved > b_top_reserved ? a_top_reserved : b_top_reserved
+low = a_weights < b_weights ? a_weights : b_weights
+rest = high - low
+low = low > 0.4 * rest ? low - 0.04 * rest : 0.0
+high = high + 0.05 * (high > low ? high - low : MiB)
+u = unit(high)
+
+set xrange [a_left < b_left ? a_left : b_left:a_right > b_right ? a_right : b_right]
+set yrange [low / u:high / u]
+set xlabel a_axis
+set ylabel unit_name(high).(low > 0 ? " (the axis starts at ".bytes(low).")" : "")
+set lmargin at screen 0.085
+set rmargin at screen 0.985
+set bmargin at screen 0.105
+set tmargin at screen top - 0.085
+key_font = plain(11.5)
+set key at screen 0.085, top + 0.005 top left Left reverse horizontal maxrows 2 samplen 3 width 2 \
+    spacing 1.25 font key_font
+name = "a"; load here."ending.gp"
+name = "b"; load here."ending.gp"
+set output out
+plot $a using 1:($12 / u) with lines linewidth 3 linecolor rgb blue \
+         title name_a.": reserved ".bytes(a_reserved), \
+     $a using 1:($8 / u) with lines linewidth 2.5 dashtype (12, 5) linecolor rgb blue \
+         title name_a.": requested ".bytes(a_requested), \
+     $b using 1:($12 / u) with lines linewidth 1.8 linecolor rgb vermillion \
+         title name_b.": reserved ".bytes(b_reserved), \
+     $b using 1:($8 / u) with lines linewidth 1.8 dashtype (3, 4) linecolor rgb vermillion \
+         title name_b.": requested ".bytes(b_requested)

@@ -1,0 +1,7 @@
+# ending.gp - marks the end of run `name` if it was cut short.
+if (value(name."_ending") ne "") {
+    end = value(name."_right")
+    set arrow from end, graph 0 to end, graph 1 nohead front linewidth 2 dashtype 3 linecolor rgb vermillion
+    set label value(name."_ending") at end, graph 0.985 right offset -0.7, 0 front \
+        textcolor rgb vermillion font bold(11)
+}

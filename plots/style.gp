@@ -1,0 +1,61 @@
+# style.gp - what all charts share: colours, words for bytes, the terminal.
+#
+# A chart sets `out`, the name of its output, and loads this file; it ends by setting `title`,
+# `settings` and `most`, loading title.gp and drawing. Nothing is written before that.
+
+set encoding utf8
+
+# Okabe and Ito's colours, which stay apart in colour-blindness; paler shades of them for what is
+# free. What lies next to each other in a chart also differs in lightness.
+black = "#000000"; grey = "#6E6E6E"; pale = "#C8C8C8"; faint = "#ECECEC"
+orange = "#E69F00"; sky = "#56B4E9"; green = "#009E73"; yellow = "#F0E442"
+blue = "#0072B2"; vermillion = "#D55E00"; purple = "#CC79A7"
+
+c_weights = "#A8A8A8"; c_kv = blue; c_activations = orange; c_logits = purple
+c_workspace = green; c_other = yellow
+c_rounding = vermillion; c_split = "#B9DDF5"; c_cached = "#E9F4FC"
+c_reserved = black; c_requested = "#00344F"; c_bump = vermillion; c_shrink = sky
+
+# Bytes in words, and the unit of an axis that has to hold `most` bytes.
+KiB = 2.0**10; MiB = 2.0**20; GiB = 2.0**30
+size(b) = b >= 4 * GiB ? sprintf("%.2f GiB", b / GiB) : \
+          b >= MiB / 10 ? sprintf("%.1f MiB", b / MiB) : \
+          b >= KiB ? sprintf("%.1f KiB", b / KiB) : sprintf("%.0f B", b)
+bytes(b) = b < 0 ? "-".size(-b) : size(b)
+signed(b) = b < 0 ? "-".size(-b) : "+".size(b)
+unit(most) = most >= 4 * GiB ? GiB : MiB
+unit_name(most) = most >= 4 * GiB ? "GiB" : "MiB"
+percent(part, whole) = sprintf(abs(part) < 0.0995 * whole ? "%.1f %%" : "%.0f %%", \
+                               whole > 0 ? 100.0 * part / whole : 0)
+plural(n, word) = sprintf("%d %s%s", n, word, n == 1 ? "" : "s")
+
+# The terminal, by the ending of the output.
+ending = strlen(out) > 4 ? out[strlen(out) - 3:strlen(out)] : ""
+if (ending ne ".png" && ending ne ".svg" && ending ne ".pdf") {
+    printerr out.": the name must end in .png, .svg or .pdf"; exit status 2
+}
+terminal = ending eq ".png" ? "pngcairo" : ending eq ".svg" ? "svg" : "pdfcairo"
+if (!strstrt(GPVAL_TERMINALS." ", " ".terminal." ")) {
+    printerr out.": this gnuplot has no ".terminal." terminal"; exit status 2
+}
+if (ending eq ".png") {
+    set terminal pngcairo size 1200, 700 noenhanced font "DejaVu Sans,12" background "#FFFFFF"
+}
+if (ending eq ".svg") {
+    set terminal svg size 1200, 700 noenhanced font "DejaVu Sans,16" background "#FFFFFF"
+}
+if (ending eq ".pdf") {
+    set terminal pdfcairo size 12.5in, 7.29in noenhanced font "DejaVu Sans,12" background "#FFFFFF"
+}
+points = ending eq ".svg" ? 4.0 / 3 : 1.0 # what a font size is multiplied by
+plain(size) = sprintf("DejaVu Sans,%.1f", size * points)
+bold(size) = sprintf("DejaVu Sans Bold,%.1f", size * points)
+
+word = out; load here."quote.gp"
+if (system("d=$(dirname -- ".word."); test -d \"$d\" && test -w \"$d\" && test ! -d ".word." && echo ok") ne "ok") {
+    printerr out.": cannot be written"; exit status 2
+}
+
+set border 3 linewidth 1 linecolor rgb grey
+set tics nomirror out scale 0.6 textcolor rgb "#303030"
+set grid linetype 1 linewidth 0.6 linecolor rgb "#DDDDDD"

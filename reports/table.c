@@ -1,0 +1,377 @@
+/* table.c - see table.h.
+ *
+ * A piece is bytes that some request took from the source: a segment, or pages mapped in a growable
+ * one. The pieces of a segment are a stack, the latest on top. Those that came since the last row
+ * are also in a list, the step's changes, together with one negative piece for each older piece, or
+ * part of one, that went. What came and went within the step is in neither. Each event costs O(1),
+ * a mark as much as its step has changes. */
+#include "reports/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char mt_table_columns[] =
+    "step ctx weights kv activations logits workspace other requested rounding split cached "
+    "reserved peak_requested peak_reserved segments kv_ideal bump cause ms";
+
+#define HEAD 0 /* piece 0 is the head of the changes and the bottom of every stack */
+
+typedef struct piece {
+    int64_t bytes;
+    uint64_t requested;  /* of the request that took it */
+    uint64_t step;       /* number of the row in whose step it came */
+    uint32_t prev, next; /* in the changes; next also chains unused pieces */
+    uint32_t below;      /* in its segment's stack */
+    uint32_t equal;      /* how many changes like this one, at the first of them; else 0 */
+    int32_t layer;
+    uint8_t tag, pool;
+} piece;
+
+struct mt_table {
+    const mt_ledger *ledger; /* own, or the allocator's */
+    mt_ledger own;
+    mt_row_fn on_row;
+    void *context;
+    piece *piece;
+    uint32_t pieces, room, spare; /* spare: first unused one, HEAD if none */
+    uint32_t *top;                /* [slots] of each segment's stack */
+    uint32_t slots;
+    uint32_t changes; /* length of the list */
+    uint64_t rows;
+    uint32_t *place; /* [places] hash of changes, for joining */
+    uint32_t places;
+    uint64_t reserved, kv; /* at the last row */
+    mt_error error;        /* the first thing that did not hold */
+    mt_row row;
+};
+
+/* ---------------------------------------------------------------- pieces */
+
+static void no_memory(mt_table *t) {
+    mt_fail(&t->error, MT_FAILED, "not enough memory for the table of steps");
+}
+
+/* An unused piece, or HEAD when there is no memory for it. */
+static uint32_t take_piece(mt_table *t) {
+    uint32_t taken = t->spare;
+    if (taken != HEAD) {
+        t->spare = t->piece[taken].next;
+        return taken;
+    }
+    if (t->pieces == t->room) {
+        uint32_t room = 2 * t->room;
+        piece *grown = room > t->room ? realloc(t->piece, room * sizeof *grown) : NULL;
+        if (grown == NULL) {
+            no_memory(t);
+            return HEAD;
+        }
+        t->piece = grown;
+        t->room = room;
+    }
+    return t->pieces++;
+}
+
+static void give_piece(mt_table *t, uint32_t i) {
+    t->piece[i].next = t->spare;
+    t->spare = i;
+}
+
+/* A new piece at the end of the changes, with the words of like; HEAD when there is no memory. */
+static uint32_t append(mt_table *t, piece like, int64_t bytes) {
+    uint32_t i = take_piece(t);
+    if (i == HEAD)
+        return HEAD;
+    like.bytes = bytes;
+    like.step = t->rows;
+    like.prev = t->piece[HEAD].prev;
+    like.next = HEAD;
+    t->piece[i] = like;
+    t->piece[like.prev].next = i;
+    t->piece[HEAD].prev = i;
+    t->changes++;
+    return i;
+}
+
+static void unlink_piece(mt_table *t, uint32_t i) {
+    const piece *p = &t->piece[i];
+    t->piece[p->prev].next = p->next;
+    t->piece[p->next].prev = p->prev;
+    t->changes--;
+}
+
+/* ---------------------------------------------------------------- segments */
+
+static bool room_for_slot(mt_table *t, uint32_t slot) {
+    if (slot < t->slots)
+        return true;
+    uint64_t slots = t->slots == 0 ? 64 : t->slots;
+    while (slots <= slot)
+        slots *= 2;
+    uint32_t *grown = realloc(t->top, slots * sizeof *grown);
+    if (grown == NULL) {
+        no_memory(t);
+        return false;
+    }
+    for (uint64_t i = t->slots; i < slots; i++)
+        grown[i] = HEAD;
+    t->top = grown;
+    t->slots = (uint32_t)slots;
+    return true;
+}
+
+/* A segment came, or pages were mapped. */
+static void add(mt_table *t, const mt_event *e) {
+    piece like = { .requested = e->requested, .layer = e->layer, .tag = e->tag, .pool = e->pool };
+    if (!room_for_slot(t, e->slot))
+        return;
+    like.below = t->top[e->slot];
+    uint32_t i = append(t, like, (int64_t)e->rounded);
+    if (i != HEAD)
+        t->top[e->slot] = i;
+}
+
+/* Takes bytes from the topmost piece of a stack; returns how many. */
+static int64_t shorten(mt_table *t, uint32_t *top, int64_t bytes) {
+    uint32_t i = *top;
+    bool old = t->piece[i].step != t->rows;
+    int64_t part = bytes < t->piece[i].bytes ? bytes : t->piece[i].bytes;
+    if (old && append(t, t->piece[i], -part) == HEAD)
+        return part;
+    t->piece[i].bytes -= part;
+    if (t->piece[i].bytes == 0) {
+        *top = t->piece[i].below;
+        if (!old)
+            unlink_piece(t, i);
+        give_piece(t, i);
+    }
+    return part;
+}
+
+/* A segment went, or pages were unmapped. */
+static void take_away(mt_table *t, const mt_event *e) {
+    int64_t left = (int64_t)e->rounded;
+    while (left > 0 && e->slot < t->slots && t->top[e->slot] != HEAD && t->error.status == MT_OK)
+        left -= shorten(t, &t->top[e->slot], left);
+    if (left > 0 && t->error.status == MT_OK)
+        mt_fail(&t->error, MT_CHECK,
+                "event %" PRIu64 " (%s): segment %" PRIu32 " gives back %" PRId64
+                " bytes more than it took",
+                e->seq, mt_event_kind_name(e->kind), e->segment, left);
+}
+
+/* ---------------------------------------------------------------- the cause of a row */
+
+static bool equal(const piece *a, const piece *b) {
+    return a->bytes == b->bytes && a->requested == b->requested && a->layer == b->layer &&
+           a->tag == b->tag && a->pool == b->pool;
+}
+
+static uint32_t hash(const piece *p) {
+    uint64_t h = (uint64_t)p->bytes;
+    h = (h ^ p->requested) * UINT64_C(0x9E3779B97F4A7C15);
+    h = (h ^ h >> 29 ^ (uint32_t)p->layer) * UINT64_C(0xBF58476D1CE4E5B9);
+    h = (h ^ h >> 32 ^ (uint64_t)p->tag << 8 ^ p->pool) * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(h >> 32);
+}
+
+/* An empty hash with room for twice the changes. */
+static bool clear_places(mt_table *t) {
+    uint64_t places = 16;
+    while (places < 2 * (uint64_t)t->changes)
+        places *= 2;
+    if (places > t->places) {
+        uint32_t *grown = realloc(t->place, places * sizeof *grown);
+        if (grown == NULL) {
+            no_memory(t);
+            return false;
+        }
+        t->place = grown;
+    }
+    t->places = (uint32_t)places;
+    memset(t->place, 0, places * sizeof *t->place);
+    return true;
+}
+
+/* Counts equal changes at the first of them; returns how many different ones there are. */
+static uint32_t join(mt_table *t) {
+    uint32_t different = 0;
+    if (!clear_places(t))
+        return 0;
+    for (uint32_t i = t->piece[HEAD].next; i != HEAD; i = t->piece[i].next) {
+        uint32_t at = hash(&t->piece[i]) & (t->places - 1);
+        while (t->place[at] != HEAD && !equal(&t->piece[t->place[at]], &t->piece[i]))
+            at = (at + 1) & (t->places - 1);
+        t->piece[i].equal = 0;
+        if (t->place[at] == HEAD) {
+            t->place[at] = i;
+            different++;
+        }
+        t->piece[t->place[at]].equal++;
+    }
+    return different;
+}
+
+/* Writes one change, joined with its equals, and returns its length. */
+static int print_change(char *text, size_t room, const piece *p) {
+    char layer[24] = "", times[16] = "";
+    if (p->layer >= 0)
+        snprintf(layer, sizeof layer, "layer%" PRId32 ":", p->layer);
+    if (p->equal > 1)
+        snprintf(times, sizeof times, "x%" PRIu32, p->equal);
+    return snprintf(text, room, "%s:%s%" PRIu64 ":%s%+" PRId64 "%s", mt_tag_name(p->tag), layer,
+                    p->requested, mt_pool_name(p->pool), p->bytes, times);
+}
+
+/* At most MT_CAUSE_MAX changes of fewer than 110 characters each: they fit. */
+static void write_cause(mt_table *t, char *text, size_t room) {
+    uint32_t different = join(t), shown = 0;
+    size_t at = 0;
+    snprintf(text, room, "-");
+    for (uint32_t i = t->piece[HEAD].next; i != HEAD && shown < MT_CAUSE_MAX;
+         i = t->piece[i].next) {
+        if (t->piece[i].equal == 0)
+            continue;
+        if (shown++ > 0)
+            text[at++] = ',';
+        at += (size_t)print_change(text + at, room - at, &t->piece[i]);
+    }
+    if (different > shown)
+        snprintf(text + at, room - at, ",...+%" PRIu32, different - shown);
+}
+
+/* The bytes of the changes, which must be the change of reserved. */
+static void check_sum(mt_table *t) {
+    int64_t sum = 0, change = (int64_t)(t->ledger->reserved.current - t->reserved);
+    for (uint32_t i = t->piece[HEAD].next; i != HEAD; i = t->piece[i].next)
+        sum += t->piece[i].bytes;
+    if (sum != change && t->error.status == MT_OK)
+        mt_fail(&t->error, MT_CHECK,
+                "reserved changed by %" PRId64
+                " bytes, the segments that came and went by %" PRId64,
+                change, sum);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static void fill_row(mt_table *t, const mt_event *e) {
+    const mt_ledger *l = t->ledger;
+    mt_row *row = &t->row;
+    row->step = e->step;
+    row->ctx = e->ctx;
+    for (int i = 0; i < MT_TAGS; i++)
+        row->tag[i] = l->tag[i].current;
+    row->requested = l->requested.current;
+    row->rounding = l->rounding;
+    row->split = l->split;
+    row->cached = l->cached;
+    row->reserved = l->reserved.current;
+    row->peak_requested = l->mark_requested;
+    row->peak_reserved = l->mark_reserved;
+    row->segments = l->segments;
+    row->kv_ideal = e->kv_ideal;
+    int64_t change = (int64_t)(row->reserved - t->reserved);
+    row->bump = change == 0 ? 0 : change - (int64_t)(row->tag[MT_KV] - t->kv);
+    row->nanoseconds = e->nanoseconds;
+    write_cause(t, row->cause, sizeof row->cause);
+}
+
+/* The next step begins: no changes yet. */
+static void begin_step(mt_table *t) {
+    for (uint32_t i = t->piece[HEAD].next, next; i != HEAD; i = next) {
+        next = t->piece[i].next;
+        if (t->piece[i].bytes < 0)
+            give_piece(t, i);
+    }
+    t->piece[HEAD].prev = t->piece[HEAD].next = HEAD;
+    t->changes = 0;
+    t->rows++;
+    t->reserved = t->row.reserved;
+    t->kv = t->row.tag[MT_KV];
+}
+
+static void end_step(mt_table *t, const mt_event *e) {
+    mt_ledger_check(t->ledger, &t->error);
+    check_sum(t);
+    fill_row(t, e);
+    if (t->error.status != MT_OK)
+        return;
+    if (t->on_row != NULL)
+        t->on_row(t->context, &t->row);
+    begin_step(t);
+}
+
+static void take_event(void *context, const mt_event *e) {
+    mt_table *t = context;
+    if (t->error.status != MT_OK)
+        return;
+    if (t->ledger == &t->own && mt_ledger_apply(&t->own, e, &t->error) != MT_OK)
+        return;
+    if (e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP)
+        add(t, e);
+    else if (e->kind == MT_EV_SEGMENT_FREE || e->kind == MT_EV_SEGMENT_UNMAP)
+        take_away(t, e);
+    else if (e->kind == MT_EV_MARK)
+        end_step(t, e);
+}
+
+mt_status mt_table_open(mt_table **out, const mt_ledger *ledger, mt_row_fn on_row, void *context,
+                        mt_error *err) {
+    *out = NULL;
+    mt_table *t = calloc(1, sizeof *t);
+    piece *pieces = calloc(64, sizeof *pieces);
+    if (t == NULL || pieces == NULL) {
+        free(t);
+        free(pieces);
+        return mt_fail(err, MT_FAILED, "not enough memory for the table of steps");
+    }
+    mt_ledger_init(&t->own);
+    t->ledger = ledger != NULL ? ledger : &t->own;
+    t->on_row = on_row;
+    t->context = context;
+    t->piece = pieces;
+    t->room = 64;
+    t->pieces = 1;
+    *out = t;
+    return MT_OK;
+}
+
+mt_listener mt_table_listener(mt_table *t) {
+    return (mt_listener){ take_event, t };
+}
+
+const mt_ledger *mt_table_ledger(const mt_table *t) {
+    return t->ledger;
+}
+
+mt_status mt_table_status(const mt_table *t, mt_error *err) {
+    if (t->error.status == MT_OK)
+        return MT_OK;
+    return mt_fail(err, t->error.status, "%s", t->error.text);
+}
+
+void mt_table_close(mt_table *t) {
+    if (t == NULL)
+        return;
+    mt_ledger_free(&t->own);
+    free(t->piece);
+    free(t->top);
+    free(t->place);
+    free(t);
+}
+
+void mt_table_print(FILE *out, const mt_row *row) {
+    fprintf(out, "%s%" PRId64 " %" PRIu64, row->step < 0 ? "# load " : "", row->step, row->ctx);
+    for (int i = 0; i < MT_TAGS; i++)
+        fprintf(out, " %" PRIu64, row->tag[i]);
+    const uint64_t bytes[] = { row->requested,     row->rounding, row->split,
+                               row->cached,        row->reserved, row->peak_requested,
+                               row->peak_reserved, row->segments, row->kv_ideal };
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+        fprintf(out, " %" PRIu64, bytes[i]);
+    fprintf(out, " %" PRId64 " %s ", row->bump, row->cause);
+    if (row->nanoseconds == 0)
+        fprintf(out, "0\n");
+    else
+        fprintf(out, "%.3f\n", (double)row->nanoseconds / 1e6);
+}
