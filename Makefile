@@ -6,7 +6,9 @@
 #
 # Variables: CC, CFLAGS, PREFIX, CUDA=0 (leaves the CUDA back end out), MEMTRACE_SHARED (test data).
 
-CC       ?= gcc
+ifeq ($(origin CC),default)
+CC       := gcc
+endif
 OPT      ?= -O3 -g
 WARN     := -Wall -Wextra -Werror
 CPPFLAGS += -D_GNU_SOURCE -I. -MMD -MP

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SLOTS_MOST (UINT32_C(1) << 28)
+
 void mt_ledger_init(mt_ledger *l) {
     memset(l, 0, sizeof *l);
 }
@@ -30,8 +32,10 @@ static mt_status impossible(const mt_event *e, const char *why, mt_error *err) {
 }
 
 /* Makes room for the slot; new ones are all zero. */
-static mt_status grow(mt_ledger *l, uint32_t slot, mt_error *err) {
-    uint32_t slots = l->slots == 0 ? 64 : l->slots;
+static mt_status grow(mt_ledger *l, const mt_event *e, mt_error *err) {
+    uint32_t slot = e->slot, slots = l->slots == 0 ? 64 : l->slots;
+    if (slot >= SLOTS_MOST)
+        return impossible(e, "that many segments cannot be held at once", err);
     while (slots <= slot)
         slots *= 2;
     mt_ledger_segment *segment = realloc(l->segment, slots * sizeof *segment);
@@ -71,8 +75,11 @@ static mt_status apply_alloc(mt_ledger *l, const mt_event *e, mt_error *err) {
 static mt_status apply_free(mt_ledger *l, const mt_event *e, mt_error *err) {
     mt_ledger_segment *s = &l->segment[e->slot];
     if (s->blocks == 0 || e->rounded > s->live || e->requested > l->tag[e->tag].current ||
-        e->requested > e->rounded)
+        e->requested > e->rounded || e->rounded - e->requested > l->rounding)
         return impossible(e, "more is freed than is live", err);
+    if ((s->blocks == 1) != (e->rounded == s->live))
+        return impossible(e, "the last block of a segment has all its live bytes, no other has",
+                          err);
     uint64_t free_bytes = s->reserved - s->live;
     l->split -= free_bytes;
     s->live -= e->rounded;
@@ -114,6 +121,9 @@ static void drop_segment_bytes(mt_ledger *l, const mt_event *e) {
 
 static mt_status apply_segment(mt_ledger *l, const mt_event *e, mt_error *err) {
     mt_ledger_segment *s = &l->segment[e->slot];
+    bool adds = e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP;
+    if (adds && e->rounded > UINT64_MAX - l->reserved.current)
+        return impossible(e, "more bytes than can be counted", err);
     switch (e->kind) {
     case MT_EV_SEGMENT_ALLOC:
         if (s->reserved != 0)
@@ -121,8 +131,6 @@ static mt_status apply_segment(mt_ledger *l, const mt_event *e, mt_error *err) {
         add_segment_bytes(l, e);
         return MT_OK;
     case MT_EV_SEGMENT_MAP:
-        if (s->reserved != 0 && s->number != e->segment)
-            return impossible(e, "another segment is held there", err);
         add_segment_bytes(l, e);
         return MT_OK;
     case MT_EV_SEGMENT_FREE:
@@ -146,7 +154,17 @@ static void apply_mark(mt_ledger *l) {
     l->step_reserved = l->reserved.current;
 }
 
+/* Whether the segment that an event speaks of is held, under that number. Two kinds may begin one.
+ */
+static bool is_held(const mt_ledger_segment *s, const mt_event *e) {
+    if (s->reserved == 0)
+        return e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP;
+    return s->number == e->segment || e->kind == MT_EV_SEGMENT_ALLOC;
+}
+
 mt_status mt_ledger_apply(mt_ledger *l, const mt_event *e, mt_error *err) {
+    if (e->kind >= MT_EVENTS)
+        return mt_fail(err, MT_CHECK, "event %" PRIu64 ": there is no kind %u", e->seq, e->kind);
     if (e->kind == MT_EV_MARK) {
         apply_mark(l);
         return MT_OK;
@@ -155,8 +173,12 @@ mt_status mt_ledger_apply(mt_ledger *l, const mt_event *e, mt_error *err) {
         l->ooms++;
         return MT_OK;
     }
+    if (e->tag >= MT_TAGS || e->rounded == 0)
+        return impossible(e, "it has no tag that there is, or no bytes", err);
     if (e->slot >= l->slots)
-        MT_TRY(grow(l, e->slot, err));
+        MT_TRY(grow(l, e, err));
+    if (!is_held(&l->segment[e->slot], e))
+        return impossible(e, "its segment is not held, or another one is there", err);
     switch (e->kind) {
     case MT_EV_ALLOC:
         return apply_alloc(l, e, err);

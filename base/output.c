@@ -22,6 +22,7 @@
 
 #define BUFFER      ((size_t)64 << 10)
 #define GZIP_FORMAT (15 + 16) /* zlib: the largest window, with a gzip header */
+#define GZIP_LEVEL  4         /* traces: twice as fast as the usual 6, a tenth larger */
 
 typedef enum packing { PLAIN, GZIP, ZSTD } packing;
 
@@ -76,6 +77,10 @@ static int create_temporary(mt_output *o) {
 static int open_target(mt_output *o) {
     struct stat status;
     int standing = standing_for(o->path);
+    if (o->path[0] == '\0') {
+        errno = ENOENT;
+        return -1;
+    }
     if (standing >= 0)
         return fcntl(standing, F_DUPFD_CLOEXEC, 0);
     if (lstat(o->path, &status) == 0 && !S_ISREG(status.st_mode))
@@ -85,10 +90,11 @@ static int open_target(mt_output *o) {
 
 static bool open_packer(mt_output *o) {
     if (o->packing == GZIP)
-        return deflateInit2(&o->gzip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_FORMAT, 8,
-                            Z_DEFAULT_STRATEGY) == Z_OK;
+        return deflateInit2(&o->gzip, GZIP_LEVEL, Z_DEFLATED, GZIP_FORMAT, 8, Z_DEFAULT_STRATEGY) ==
+               Z_OK;
     if (o->packing == ZSTD)
-        return (o->zstd = ZSTD_createCStream()) != NULL;
+        return (o->zstd = ZSTD_createCStream()) != NULL &&
+               !ZSTD_isError(ZSTD_CCtx_setParameter(o->zstd, ZSTD_c_checksumFlag, 1));
     return true;
 }
 

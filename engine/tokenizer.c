@@ -69,9 +69,12 @@ typedef struct file {
     size_t n;
 } file;
 
-static mt_status read_failed(const char *path, mt_error *err) {
-    mt_status status = errno == EISDIR ? MT_BAD : MT_FAILED;
-    return mt_fail(err, status, "%s: cannot be read: %s", path, strerror(errno));
+/* A path that names no readable file is the caller's error, all else is the system's. */
+static mt_status file_error(const char *path, const char *what, int code, mt_error *err) {
+    bool path_is_bad = code == ENOENT || code == ENOTDIR || code == EISDIR || code == EACCES ||
+                       code == ENAMETOOLONG || code == ELOOP;
+    return mt_fail(err, path_is_bad ? MT_BAD : MT_FAILED, "%s: cannot be %s: %s", path, what,
+                   strerror(code));
 }
 
 /* Reads the rest of an open file; f->text is the caller's to free, also after a failure. */
@@ -88,7 +91,7 @@ static mt_status read_all(FILE *in, file *f, mt_error *err) {
         got = fread(f->text + f->n, 1, capacity - f->n - 1, in);
     }
     if (ferror(in))
-        return read_failed(f->path, err);
+        return file_error(f->path, "read", errno, err);
     f->text[f->n] = '\0';
     return f->n > 0 ? MT_OK : mt_fail(err, MT_BAD, "%s: the file is empty", f->path);
 }
@@ -97,7 +100,7 @@ static mt_status file_read(const char *path, file *f, mt_error *err) {
     *f = (file){ .path = path };
     FILE *in = fopen(path, "rb");
     if (in == NULL)
-        return mt_fail(err, MT_BAD, "%s: cannot be opened: %s", path, strerror(errno));
+        return file_error(path, "opened", errno, err);
     mt_status status = read_all(in, f, err);
     fclose(in);
     if (status != MT_OK) {
@@ -160,9 +163,10 @@ static mt_status parse_vocabulary(const file *f, json_t **out, mt_error *err) {
     json_error_t e;
     *out = json_loadb(f->text, f->n, JSON_REJECT_DUPLICATES, &e);
     if (*out == NULL) {
-        bool memory = json_error_code(&e) == json_error_out_of_memory;
-        return mt_fail(err, memory ? MT_FAILED : MT_BAD, "%s: line %d, column %d: bad JSON: %s",
-                       f->path, e.line, e.column, show(e.text, strlen(e.text)).text);
+        if (e.line < 0 || json_error_code(&e) == json_error_out_of_memory)
+            return no_memory("the vocabulary", err);
+        return mt_fail(err, MT_BAD, "%s: line %d, column %d: bad JSON: %s", f->path, e.line,
+                       e.column, show(e.text, strlen(e.text)).text);
     }
     if (json_is_object(*out) && json_object_size(*out) > 0)
         return MT_OK;

@@ -47,6 +47,7 @@ typedef struct mt_device mt_device;
 struct mt_device {
     const char *name;      /* "cpu", "none", "cuda" */
     bool computes;         /* false: results are never read */
+    bool host_memory;      /* this program can read and write the device's memory itself */
     char description[128]; /* for headers: "cpu, 2 threads, avx512, OpenBLAS 0.3.21" */
     mt_error failure;      /* the first failure since the last sync; status MT_OK when none */
 

@@ -43,6 +43,7 @@ trap 'exit 130' INT TERM
 
 for kv in ${strategies:-concat}; do
     [ ! -s "$work/table" ] || printf '\n\n' >>"$work/table"
+    echo "# kv $kv" >>"$work/table"
     header=1
     for block in 64KiB 128KiB 256KiB 512KiB 1MiB 2MiB 4MiB 8MiB 16MiB 32MiB 64MiB; do
         "$program" --quiet --backend none "$@" --kv "$kv" --policy "block:$block" >"$work/run"
@@ -55,7 +56,7 @@ for kv in ${strategies:-concat}; do
             echo "$program --kv $kv --policy block:$block: exit status $status" >&2
             exit $status
         fi
-        LC_ALL=C awk -v header=$header -v kv="$kv" -v block="$block" '
+        LC_ALL=C awk -v header=$header -v block="$block" '
             BEGIN { bytes = block * (block ~ /MiB/ ? 1048576 : 1024) }
             /^# (model|dtype|activations|workspace|backend|ctx|batch|prompt[a-z_-]*) / { if (!rows) option[++options] = $0 }
             /^#/ || NF < 18 { next }
@@ -63,7 +64,6 @@ for kv in ${strategies:-concat}; do
             END {
                 if (!rows) exit 1
                 if (header) {
-                    print "# kv " kv
                     for (i = 1; i <= options; i++) print option[i]
                     print "# block_bytes requested rounding split cached reserved peak_reserved segments bumps"
                 }

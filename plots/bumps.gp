@@ -37,8 +37,8 @@ row = 0.031; first_row = top - (same_kv ? 0.105 : 0.14)
 column1 = x1 + 0.03; column2 = column1 + 0.045; column3 = column2 + 0.085; column4 = column3 + 0.01
 most = int((first_row - 0.03) / row) - 1; most = most > 20 ? 20 : most
 word = here."bumps.awk"; load here."quote.gp"
-load sprintf("< LC_ALL=C awk -v base=%.0f -v left=%.0f -v right=%.0f -v low=%.0f -v high=%.0f -v wide=%.0f -v tall=%.0f -v most=%d -v by_step=%d -f %s < %s", \
-             r_base_reserved, r_left, r_right, low, high, 1200 * (x1 - x0), 700 * (top - y0), most, r_axis eq "steps", word, data)
+load sprintf("< %s | LC_ALL=C awk -v base=%.0f -v left=%.0f -v right=%.0f -v low=%.0f -v high=%.0f -v wide=%.0f -v tall=%.0f -v most=%d -v by_step=%d -f %s", \
+             lines, r_base_reserved, r_left, r_right, low, high, 1200 * (x1 - x0), 700 * (top - y0), most, r_axis eq "steps", word)
 if (listed > 0) {
     set label 10 (r_axis eq "steps" ? "step" : "token") at screen column2, first_row right font bold(10.5)
     set label 11 "bump" at screen column3, first_row right font bold(10.5)

@@ -47,6 +47,9 @@ if (ending eq ".svg") {
 if (ending eq ".pdf") {
     set terminal pdfcairo size 12.5in, 7.29in noenhanced font "DejaVu Sans,12" background "#FFFFFF"
 }
+# Screen coordinates of pixels, from the lower left corner.
+pixel_x(p) = ending eq ".png" ? (p + 0.5) / 1199.0 : p / 1200.0
+pixel_y(p) = ending eq ".png" ? (p + 0.5) / 699.0 : p / 700.0
 points = ending eq ".svg" ? 4.0 / 3 : 1.0 # what a font size is multiplied by
 plain(size) = sprintf("DejaVu Sans,%.1f", size * points)
 bold(size) = sprintf("DejaVu Sans Bold,%.1f", size * points)

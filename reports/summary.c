@@ -32,8 +32,6 @@ struct mt_summary {
     uint64_t nanoseconds; /* of the steps after the first */
     uint64_t bumps;
     int64_t bump_bytes; /* their sum */
-    uint64_t peak_step; /* the first with the highest peak of reserved */
-    uint64_t peak_reserved;
     int kept;
     bump bump[MT_BUMPS_SHOWN]; /* the largest, in order of step */
 };
@@ -89,4 +87,195 @@ void mt_summary_row(mt_summary *s, const mt_row *row) {
         s->bump_bytes += row->bump;
         keep_bump(s, row);
     }
+}
+
+/* ---------------------------------------------------------------- numbers as text */
+
+/* Writes n with a comma every three digits. */
+static const char *commas(char buffer[static NUMBER], uint64_t n) {
+    char *at = buffer + NUMBER;
+    *--at = '\0';
+    for (int digits = 0; digits == 0 || n > 0; digits++, n /= 10) {
+        if (digits > 0 && digits % 3 == 0)
+            *--at = ',';
+        *--at = (char)('0' + n % 10);
+    }
+    return at;
+}
+
+/* The same with its sign, + included. */
+static const char *signed_commas(char buffer[static NUMBER], int64_t n) {
+    char plain[NUMBER];
+    snprintf(buffer, NUMBER, "%c%s", n < 0 ? '-' : '+', commas(plain, size_of(n)));
+    return buffer;
+}
+
+static double mib(uint64_t bytes) {
+    return (double)bytes / (double)MT_MIB;
+}
+
+/* ---------------------------------------------------------------- the parts of the summary */
+
+static void print_count(FILE *out, const char *name, const mt_count *c) {
+    char now[NUMBER], peak[NUMBER];
+    fprintf(out, "  %-12s %20s %7.1f MiB %20s %7.1f MiB\n", name, commas(now, c->current),
+            mib(c->current), commas(peak, c->peak), mib(c->peak));
+}
+
+static void print_tags(FILE *out, const mt_ledger *l) {
+    fprintf(out, "requested bytes %19s %32s\n", "now", "peak");
+    for (int i = 0; i < MT_TAGS; i++)
+        print_count(out, mt_tag_name((mt_tag)i), &l->tag[i]);
+    print_count(out, "all", &l->requested);
+}
+
+static void print_part(FILE *out, const char *name, uint64_t bytes) {
+    char number[NUMBER];
+    fprintf(out, "  %-12s %20s %7.1f MiB\n", name, commas(number, bytes), mib(bytes));
+}
+
+static void print_identity(FILE *out, const mt_ledger *l) {
+    char number[NUMBER];
+    uint64_t sum = l->rounding + l->split + l->cached;
+    for (int i = 0; i < MT_TAGS; i++)
+        sum += l->tag[i].current;
+    fprintf(out, "\nreserved bytes %20s %32s\n", "now", "peak");
+    print_part(out, "  requested", l->requested.current);
+    print_part(out, "+ rounding", l->rounding);
+    print_part(out, "+ split", l->split);
+    print_part(out, "+ cached", l->cached);
+    print_count(out, "= reserved", &l->reserved);
+    int64_t unexplained = (int64_t)(l->reserved.current - sum);
+    fprintf(out, "  %s%s unexplained bytes\n", unexplained < 0 ? "-" : "",
+            commas(number, size_of(unexplained)));
+}
+
+static void print_events(FILE *out, const mt_ledger *l) {
+    char a[NUMBER], b[NUMBER], c[NUMBER];
+    fprintf(out, "\nsegments: %s held; taken, mapped, unmapped or given back %s times\n",
+            commas(a, l->segments), commas(b, l->segment_events));
+    fprintf(out, "requests: %s served, %s freed, %s refused\n", commas(a, l->allocs),
+            commas(b, l->frees), commas(c, l->ooms));
+}
+
+/* Prints a cause from the given column on, broken after commas. */
+static void print_cause(FILE *out, const char *cause, int column) {
+    int at = column;
+    while (*cause != '\0') {
+        int length = (int)strcspn(cause, ",");
+        length += cause[length] == ',';
+        if (at > column && at + length > WIDTH) {
+            fprintf(out, "\n%*s", column, "");
+            at = column;
+        }
+        fprintf(out, "%.*s", length, cause);
+        at += length;
+        cause += length;
+    }
+    fputc('\n', out);
+}
+
+static void print_bumps(FILE *out, const mt_summary *s) {
+    char number[NUMBER], sum[NUMBER];
+    fprintf(out, "\nbumps: %s, together %s bytes\n", commas(number, s->bumps),
+            signed_commas(sum, s->bump_bytes));
+    if (s->bumps > 0)
+        fprintf(out, "%8s %16s  caused by\n", "step", "bytes");
+    for (int i = 0; i < s->kept; i++) {
+        int column = fprintf(out, "%8" PRId64 " %16s  ", s->bump[i].step,
+                             signed_commas(number, s->bump[i].bytes));
+        print_cause(out, s->bump[i].cause, column);
+    }
+    if (s->bumps > (uint64_t)s->kept)
+        fprintf(out, "  and %s more, none larger\n", commas(number, s->bumps - (uint64_t)s->kept));
+}
+
+/* Growth of kv over growth of ctx, as a whole number and, if need be, a remainder. */
+static void print_kv(FILE *out, const mt_summary *s, uint64_t kv_per_token) {
+    char a[NUMBER], b[NUMBER], c[NUMBER];
+    const point *from = s->steps < 2 && s->loaded ? &s->load : &s->first;
+    if (s->steps == 0 || s->last.ctx <= from->ctx || s->last.kv < from->kv) {
+        fprintf(out, "\nkv per token: not measured, there are no two steps to compare\n");
+        return;
+    }
+    uint64_t tokens = s->last.ctx - from->ctx, bytes = s->last.kv - from->kv;
+    uint64_t whole = bytes / tokens, rest = bytes % tokens;
+    fprintf(out, "\nkv per token: %s", commas(a, whole));
+    if (rest > 0)
+        fprintf(out, " and %s/%s", commas(a, rest), commas(b, tokens));
+    fprintf(out, " bytes measured, %s expected: ", commas(a, kv_per_token));
+    fprintf(out, whole == kv_per_token && rest == 0
+                     ? "equal\n"
+                     : "they differ,\n  as the cache strategy does not take one row per token\n");
+    fprintf(out, "  (%s bytes over the %s tokens from ctx %s", commas(a, bytes), commas(b, tokens),
+            commas(c, from->ctx));
+    fprintf(out, " to %s)\n", commas(a, s->last.ctx));
+}
+
+static void print_times(FILE *out, const mt_summary *s) {
+    char number[NUMBER];
+    if (s->first.nanoseconds > 0)
+        fprintf(out, "\nprefill to ctx %s: %.3f ms\n", commas(number, s->first.ctx),
+                (double)s->first.nanoseconds / 1e6);
+    if (s->nanoseconds > 0 && s->last.ctx > s->first.ctx)
+        fprintf(out, "decode: %s tokens in %.3f ms, %.1f tokens/s in each sequence\n",
+                commas(number, s->last.ctx - s->first.ctx), (double)s->nanoseconds / 1e6,
+                (double)(s->last.ctx - s->first.ctx) * 1e9 / (double)s->nanoseconds);
+}
+
+void mt_summary_print(FILE *out, const mt_summary *s, const mt_ledger *ledger,
+                      uint64_t kv_per_token) {
+    print_tags(out, ledger);
+    print_identity(out, ledger);
+    print_events(out, ledger);
+    print_bumps(out, s);
+    print_kv(out, s, kv_per_token);
+    print_times(out, s);
+}
+
+/* ---------------------------------------------------------------- out of memory */
+
+static void print_bytes(FILE *out, const char *name, uint64_t bytes, const char *what) {
+    char number[NUMBER];
+    fprintf(out, "  %-12s %20s bytes, %s\n", name, commas(number, bytes), what);
+}
+
+/* What would have made the request fit, from the numbers of the refusal alone. */
+static void print_advice(FILE *out, const mt_refusal *r) {
+    char a[NUMBER], b[NUMBER];
+    uint64_t capacity;
+    fprintf(out, "it would have fitted with\n");
+    if (r->segment <= r->source_free)
+        fprintf(out, "  a source that gives what it has: it has more left than was asked for\n");
+    else if (mt_add(r->capacity, r->segment - r->source_free, &capacity))
+        fprintf(out, "  a capacity of at least %s bytes (%s more)\n", commas(a, capacity),
+                commas(b, r->segment - r->source_free));
+    else
+        fprintf(out, "  nothing: it is more than any device holds\n");
+    if (r->free_total >= r->rounded && r->largest_free < r->rounded)
+        fprintf(out,
+                "  no fragmentation: %s bytes are free inside held segments,\n"
+                "  but the largest block it could use is %s bytes short\n",
+                commas(a, r->free_total), commas(b, r->rounded - r->largest_free));
+}
+
+void mt_oom_print(FILE *out, const mt_refusal *r) {
+    const mt_request *q = &r->request;
+    if (r->step < 0)
+        fprintf(out, "out of device memory while loading\n");
+    else
+        fprintf(out, "out of device memory in step %" PRId32 "\n", r->step);
+    fprintf(out, "  request for %s", mt_tag_name(q->tag));
+    if (q->layer >= 0)
+        fprintf(out, ", layer %" PRId32, q->layer);
+    fputc('\n', out);
+    print_bytes(out, "requested", q->bytes, "what the request wanted");
+    print_bytes(out, "rounded", r->rounded, "the block that it needs");
+    print_bytes(out, "asked", r->segment, "the segment the source was asked for");
+    print_bytes(out, "capacity", r->capacity, "of the source");
+    print_bytes(out, "left", r->source_free, "in the source");
+    print_bytes(out, "reserved", r->reserved, "held in segments");
+    print_bytes(out, "free", r->free_total, "inside held segments");
+    print_bytes(out, "largest free", r->largest_free, "the largest block it could use");
+    print_advice(out, r);
 }

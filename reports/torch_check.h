@@ -1,9 +1,10 @@
 /* torch_check.h - a recorded run of PyTorch's allocator, held against the torch policy.
  *
- * A recording is a tab-separated text (.tsv, .tsv.gz): header lines "# name value" with the options,
- * device size, memory fraction, address order and release; one row per operation with the place it
- * got, the counters after it and the driver calls it made; after "snap N" the state of every block;
- * closing lines "! key value" with every statistic and "~ ..." with the memory history. */
+ * A recording is a tab-separated text (.tsv, .tsv.gz): header lines "# name value" with the
+ * options, device size, memory fraction, address order and release; one row per operation with the
+ * place it got, the counters after it and the driver calls it made; after "snap N" the state of
+ * every block; closing lines "! key value" with every statistic and "~ ..." with the memory
+ * history. */
 #ifndef MT_REPORTS_TORCH_CHECK_H
 #define MT_REPORTS_TORCH_CHECK_H
 

@@ -14,6 +14,7 @@
 
 #include "alloc/ledger.h"
 #include "base/output.h"
+#include "base/size.h"
 
 #define FIRST_LINE "# memtrace trace 1\n"
 #define COLUMNS    "seq kind step stream id segment offset requested rounded tag layer pool"
@@ -59,22 +60,27 @@ static void write_columns(mt_trace *t) {
     t->named = true;
 }
 
+/* How many digits n has. */
+static int digits_of(uint64_t n) {
+    int digits = 1;
+    for (; n >= 10000; n /= 10000)
+        digits += 4;
+    return digits + (n >= 10) + (n >= 100) + (n >= 1000);
+}
+
 /* Writers of a word: each returns the place after the blank that follows it. */
 static char *write_number(char *at, uint64_t n) {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"
                                 "25262728293031323334353637383940414243444546474849"
                                 "50515253545556575859606162636465666768697071727374"
                                 "75767778798081828384858687888990919293949596979899";
-    char digits[20];
-    int i = sizeof digits;
-    for (; n >= 100; n /= 100)
-        memcpy(digits + (i -= 2), pairs + n % 100 * 2, 2);
-    memcpy(digits + (i -= 2), pairs + n * 2, 2);
-    i += n < 10;
-    memcpy(at, digits + i, sizeof digits - (size_t)i);
-    at += sizeof digits - (size_t)i;
-    *at++ = ' ';
-    return at;
+    int digits = digits_of(n), i = digits;
+    for (; n >= 10; n /= 100)
+        memcpy(at + (i -= 2), pairs + n % 100 * 2, 2);
+    if (i > 0)
+        at[0] = (char)('0' + n);
+    at[digits] = ' ';
+    return at + digits + 1;
 }
 
 static char *write_signed(char *at, int32_t n) {
@@ -331,19 +337,19 @@ static mt_status refuse_word(reader *r, int column, const char *word, const char
                   shown(word, strlen(word), buffer), expected);
 }
 
-/* Reads decimal digits that fill the word, without leading zeros. */
+/* Reads decimal digits that fill the word, without leading zeros. 19 of them always fit. */
 static bool whole(const char *word, uint64_t most, uint64_t *value) {
     uint64_t n = 0;
-    if (*word == '\0' || (word[0] == '0' && word[1] != '\0'))
-        return false;
-    for (; *word != '\0'; word++) {
-        unsigned digit = (unsigned)(unsigned char)*word - '0';
-        if (digit > 9 || n > (UINT64_MAX - digit) / 10)
+    unsigned digit;
+    int i = 0;
+    for (; (digit = (unsigned char)word[i] - (unsigned)'0') <= 9; i++) {
+        if (i < 19)
+            n = n * 10 + digit;
+        else if (!mt_mul(n, 10, &n) || !mt_add(n, digit, &n))
             return false;
-        n = n * 10 + digit;
     }
     *value = n;
-    return n <= most;
+    return i > 0 && word[i] == '\0' && n <= most && (i == 1 || word[0] != '0');
 }
 
 static mt_status number(reader *r, char **word, int column, uint64_t most, uint64_t *value) {
@@ -379,13 +385,32 @@ static mt_status dash(reader *r, char **word, int column) {
     return refuse_word(r, column, word[column], "- for this kind of event");
 }
 
-static mt_status name(reader *r, char **word, int column, int (*parse)(const char *),
-                      uint8_t *value) {
-    int found = parse(word[column]);
-    if (found < 0)
-        return refuse_word(r, column, word[column], "a name from the list in the manual");
-    *value = (uint8_t)found;
-    return MT_OK;
+/* Name i of those that a column may have; NULL after the last. */
+static const char *known_name(int column, int i) {
+    switch (column) {
+    case KIND:
+        return i < MT_EVENTS ? mt_event_kind_name((mt_event_kind)i) : NULL;
+    case TAG:
+        return i < MT_TAGS ? mt_tag_name((mt_tag)i) : NULL;
+    default:
+        return i < MT_POOLS ? mt_pool_name((mt_pool)i) : NULL;
+    }
+}
+
+static mt_status name(reader *r, char **word, int column, uint8_t *value) {
+    char expected[256] = "one of";
+    const char *known;
+    for (int i = 0; (known = known_name(column, i)) != NULL; i++) {
+        if (known[0] == word[column][0] && strcmp(known, word[column]) == 0) {
+            *value = (uint8_t)i;
+            return MT_OK;
+        }
+    }
+    for (int i = 0; (known = known_name(column, i)) != NULL; i++) {
+        size_t used = strlen(expected);
+        snprintf(expected + used, sizeof expected - used, " %s", known);
+    }
+    return refuse_word(r, column, word[column], expected);
 }
 
 /* The columns that only some kinds of event have; the event is all zero there before. */
@@ -393,20 +418,21 @@ static mt_status parse_place(reader *r, char **word, mt_event *e) {
     bool mark = e->kind == MT_EV_MARK, nowhere = mark || e->kind == MT_EV_OOM;
     bool caused = e->kind == MT_EV_ALLOC || e->kind == MT_EV_FREE;
     e->id = MT_NO_ID;
+    e->tag = MT_OTHER;
     if (mark)
         MT_TRY(dash(r, word, ID));
     else if (caused || strcmp(word[ID], "-") != 0)
         MT_TRY(number(r, word, ID, MT_NO_ID - 1, &e->id));
     MT_TRY(nowhere ? dash(r, word, SEGMENT) : number32(r, word, SEGMENT, &e->segment));
-    MT_TRY(mark ? dash(r, word, TAG) : name(r, word, TAG, mt_tag_parse, &e->tag));
-    MT_TRY(nowhere ? dash(r, word, POOL) : name(r, word, POOL, mt_pool_parse, &e->pool));
+    MT_TRY(mark ? dash(r, word, TAG) : name(r, word, TAG, &e->tag));
+    MT_TRY(nowhere ? dash(r, word, POOL) : name(r, word, POOL, &e->pool));
     return MT_OK;
 }
 
 static mt_status parse_event(reader *r, char **word, mt_event *e) {
     memset(e, 0, sizeof *e);
     MT_TRY(number(r, word, SEQ, UINT64_MAX, &e->seq));
-    MT_TRY(name(r, word, KIND, mt_event_kind_parse, &e->kind));
+    MT_TRY(name(r, word, KIND, &e->kind));
     MT_TRY(signed32(r, word, STEP, &e->step));
     MT_TRY(number32(r, word, STREAM, &e->stream));
     MT_TRY(parse_place(r, word, e));
@@ -563,7 +589,7 @@ static mt_status next_line(reader *r, char **line) {
     char *start = r->buffer + r->at;
     size_t length = newline == NULL ? r->end - r->at : (size_t)(newline - start);
     if (length >= MT_TRACE_LINE)
-        return refuse(r, "longer than %zu characters", MT_TRACE_LINE);
+        return refuse(r, "a line of %zu characters or more", MT_TRACE_LINE);
     if (memchr(start, '\0', length) != NULL)
         return refuse(r, "a zero byte, expected %s", "text");
     if (newline == NULL)
@@ -623,7 +649,7 @@ static mt_status comment(reader *r, const char *line) {
         r->named = true;
         r->times = timed;
     } else if (strncmp(text, "seq ", 4) == 0) {
-        return refuse(r, "other columns than '%s' and perhaps '%s'", COLUMNS, TIMES + 1);
+        return refuse(r, "other columns than '%s' and perhaps '%s'", COLUMNS, &TIMES[1]);
     } else if (r->header != NULL) {
         r->header(r->context, text);
     }
@@ -632,14 +658,15 @@ static mt_status comment(reader *r, const char *line) {
 
 /* Cuts the line at its blanks into words; returns how many there are, even when more than fit. */
 static int cut(char *line, char **word) {
-    int n = 0;
-    for (char *at = line; at != NULL; n++) {
-        char *blank = strchr(at, ' ');
+    int n = 1;
+    word[0] = line;
+    for (char *at = line; *at != '\0'; at++) {
+        if (*at != ' ')
+            continue;
+        *at = '\0';
         if (n < WORDS)
-            word[n] = at;
-        if (blank != NULL)
-            *blank++ = '\0';
-        at = blank;
+            word[n] = at + 1;
+        n++;
     }
     return n;
 }

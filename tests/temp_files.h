@@ -38,9 +38,11 @@ static inline const char *temp_path(const char *name) {
     return path;
 }
 
-/* Writes a file and returns its path; ends the program if that fails. */
+/* Writes a file and returns its path; ends the program if that fails. An old file of that name is
+ * removed, not shortened: some file systems write a shortened file to the disk at once. */
 static inline const char *temp_write(const char *name, const void *data, size_t n) {
     const char *path = temp_path(name);
+    (void)remove(path);
     FILE *f = fopen(path, "wb");
     if (f == NULL || fwrite(data, 1, n, f) != n || fclose(f) != 0) {
         perror(path);

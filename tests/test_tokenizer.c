@@ -375,13 +375,14 @@ static void splits_as_gpt2_does(void **state) {
         "\xc3\xa9t\xc3\xa9",
         "e|\xcc\x81|x",
         "\xc2\xb2\xe2\x85\xa7| 1",
-        /* white space beyond ASCII; U+180E and U+200B are none */
+        /* white space beyond ASCII; U+001C to U+001F, U+180E and U+200B are none */
         "a|\xc2\x85|\xc2\x85|b",
         "a|\xc2\xa0|b",
         "a|\xe3\x80\x80|b",
         "a|\xe2\x80\xa8|b",
-        "a|\x1c|\x1d|b",
-        "!|\x1f|!",
+        "a|\x1c\x1d|b",
+        "\n|\n|\x1c|b",
+        "!\x1f!",
         "a|\xe1\xa0\x8e|b",
         "!\xe1\xa0\x8e!",
         "  | \xe1\xa0\x8e|b",
@@ -452,7 +453,7 @@ static size_t put_code(unsigned code, char *s) {
 
 static bool is_space(unsigned code) {
     static const unsigned ranges[][2] = {
-        { 0x9, 0xD },       { 0x1C, 0x20 },     { 0x85, 0x85 },     { 0xA0, 0xA0 },
+        { 0x9, 0xD },       { 0x20, 0x20 },     { 0x85, 0x85 },     { 0xA0, 0xA0 },
         { 0x1680, 0x1680 }, { 0x2000, 0x200A }, { 0x2028, 0x2029 }, { 0x202F, 0x202F },
         { 0x205F, 0x205F }, { 0x3000, 0x3000 },
     };

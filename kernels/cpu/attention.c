@@ -1,9 +1,9 @@
 /* attention.c - causal attention over the cache, softmax streamed, so that no scores are kept.
  *
- * The cache is walked in chunks of MT_CHUNK places that begin at multiples of MT_CHUNK. A query meets
- * its chunks in order; each one updates the running maximum, the running sum and out, which holds the
- * sum of weighted values until it is divided at the end (simd_body.h). So a result depends on its
- * query and on the places it sees, not on T, B, threads, or the layout of the cache.
+ * The cache is walked in chunks of MT_CHUNK places that begin at multiples of MT_CHUNK. A query
+ * meets its chunks in order; each one updates the running maximum, the running sum and out, which
+ * holds the sum of weighted values until it is divided at the end (simd_body.h). So a result
+ * depends on its query and on the places it sees, not on T, B, threads, or the layout of the cache.
  *
  * Work is cut into blocks of up to MT_ITEMS (head, query) pairs of one sequence that walk the cache
  * together: several queries of one head share a chunk while it is in the nearest cache (prefill),
@@ -86,7 +86,8 @@ static void attend_block(const attention_call *a, uint32_t b, uint32_t h0, uint3
         }
 }
 
-/* One query: as many heads together as leave every thread something. More: one head, its queries. */
+/* One query: as many heads together as leave every thread something. More: one head, its queries.
+ */
 static void cut(attention_call *a, int threads) {
     uint32_t share = (uint32_t)(((size_t)a->B * a->H + threads - 1) / threads);
     a->heads = a->T > 1 ? 1 : least(least(share, MT_ITEMS), a->H);

@@ -62,9 +62,9 @@ static mt_status choose_simd(const mt_simd **simd, const char *isa, mt_error *er
     else if (strcmp(isa, "portable") == 0)
         *simd = &mt_simd_portable;
     else
-        return mt_fail(err, MT_BAD,
-                       "cpu: unknown instruction set \"%s\", expected auto, avx512, avx2 or portable",
-                       isa);
+        return mt_fail(
+            err, MT_BAD,
+            "cpu: unknown instruction set \"%s\", expected auto, avx512, avx2 or portable", isa);
     if (*simd == NULL)
         return mt_fail(err, MT_BAD, "cpu: this processor has no %s", isa);
     return MT_OK;
@@ -85,6 +85,7 @@ static void cpu_close(mt_device *d) {
 static const mt_device cpu_table = {
     .name = "cpu",
     .computes = true,
+    .host_memory = true,
     .copy_in = mt_cpu_copy_in,
     .copy_out = mt_cpu_copy_out,
     .copy_rows = mt_cpu_copy_rows,

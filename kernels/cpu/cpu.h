@@ -1,9 +1,9 @@
 /* cpu.h - what the files of the cpu back end share: the device, how many threads a piece of work is
  * worth, and the kernels that cpu.c puts in the table.
  *
- * linear.c, attention.c, layernorm.c and elementwise.c decide who computes what (threads, addresses,
- * order of blocks); the inner loops are vector code, written once in simd_body.h and compiled for
- * each instruction set (simd.h). */
+ * linear.c, attention.c, layernorm.c and elementwise.c decide who computes what (threads,
+ * addresses, order of blocks); the inner loops are vector code, written once in simd_body.h and
+ * compiled for each instruction set (simd.h). */
 #ifndef MT_KERNELS_CPU_CPU_H
 #define MT_KERNELS_CPU_CPU_H
 
@@ -16,7 +16,8 @@ typedef struct mt_cpu {
     const mt_simd *simd;
 } mt_cpu;
 
-/* Below this many multiply-adds (or elements moved) one thread is done before a second has begun. */
+/* Below this many multiply-adds (or elements moved) one thread is done before a second has begun.
+ */
 #define MT_CPU_SERIAL ((size_t)64 << 10)
 
 static inline int mt_cpu_threads(const mt_cpu *c, size_t work) {

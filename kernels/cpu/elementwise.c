@@ -35,9 +35,9 @@ void mt_cpu_embed(mt_device *d, float *out, const int32_t *ids, const float *wte
         return;
     size_t R = (size_t)B * T;
     for (size_t r = 0; r < R; r++)
-        if (ids[r] < 0 || (uint32_t)ids[r] >= vocab) {
-            mt_fail(&d->failure, MT_BAD, "embed: row %zu has id %d, expected 0 to %u", r, ids[r],
-                    vocab - 1);
+        if ((uint32_t)ids[r] >= vocab) { /* a negative id is a large one */
+            mt_fail(&d->failure, MT_BAD, "embed: row %zu has id %d, outside the vocabulary of %u",
+                    r, ids[r], vocab);
             return;
         }
     int threads = mt_cpu_threads((const mt_cpu *)d, R * C);
@@ -77,8 +77,8 @@ void mt_cpu_kv_write(mt_device *d, const mt_kv_view *kv, const float *qkv, uint3
     }
 }
 
-/* The largest value first, then the first place that has it. NaN equals nothing, so it is found only
- * when there is nothing else: then the answer is 0. */
+/* The largest value first, then the first place that has it. NaN equals nothing, so it is found
+ * only when there is nothing else: then the answer is 0. */
 static int32_t argmax_row(const mt_simd *simd, const float *x, uint32_t V) {
     float top = simd->max(x, V);
     for (uint32_t i = 0; i < V; i++)

@@ -4,8 +4,8 @@
  * so each row of W is read from memory once, in order, for all R rows, and each thread has one
  * contiguous part of W. A result is one dot product in an order that depends on K alone.
  *
- * Many rows (a prefill): bound by arithmetic, so BLAS does it, and the order of summation is BLAS's:
- * it may change with R and with the number of threads. Bias and gelu are a second pass. */
+ * Many rows (a prefill): bound by arithmetic, so BLAS does it, and the order of summation is
+ * BLAS's: it may change with R and with the number of threads. Bias and gelu are a second pass. */
 #include "kernels/cpu/cpu.h"
 
 #include <cblas.h>

@@ -1,9 +1,9 @@
 /* simd.h - the inner loops of the cpu back end, as one table of functions per instruction set.
  *
- * Each table comes from a file of its own (simd_avx512.c, simd_avx2.c, simd_portable.c) that defines
- * a vocabulary of small vector operations and then includes simd_body.h, where the loops are written
- * once. A function pointer chooses at run time. The loops are single-threaded, and the order of
- * every sum is fixed by the shape of one row. */
+ * Each table comes from a file of its own (simd_avx512.c, simd_avx2.c, simd_portable.c) that
+ * defines a vocabulary of small vector operations and then includes simd_body.h, where the loops
+ * are written once. A function pointer chooses at run time. The loops are single-threaded, and the
+ * order of every sum is fixed by the shape of one row. */
 #ifndef MT_KERNELS_CPU_SIMD_H
 #define MT_KERNELS_CPU_SIMD_H
 
@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Places of the cache that an attention handles at a time: chunk i holds places 32 i .. 32 i + 31. */
+/* Places of the cache that an attention handles at a time: chunk i holds places 32 i .. 32 i + 31.
+ */
 #define MT_CHUNK 32
 
 /* Where the keys and the values of one chunk's places lie, one row of all heads each. */
@@ -29,8 +30,8 @@ typedef struct mt_softmax {
 typedef struct mt_simd {
     const char *name;
 
-    /* out[r * stride + n] = x[r] . W[n] for r < R and n < N (out += that when add). x is [R, K]; each
-     * row of W [N, K] is read from memory once for all R. */
+    /* out[r * stride + n] = x[r] . W[n] for r < R and n < N (out += that when add). x is [R, K];
+     * each row of W [N, K] is read from memory once for all R. */
     void (*product)(float *out, size_t stride, const float *x, const float *W, uint32_t R, size_t N,
                     size_t K, bool add);
 

@@ -1,4 +1,5 @@
-/* simd_avx2.c - the inner loops in AVX2 with FMA: 8 lanes, 16 registers, lanes masked by vectors. */
+/* simd_avx2.c - the inner loops in AVX2 with FMA: 8 lanes, 16 registers, lanes masked by vectors.
+ */
 #include "kernels/cpu/simd.h"
 
 #ifdef __x86_64__
@@ -50,9 +51,6 @@ VOCAB vec v_fma(vec a, vec b, vec c) {
 }
 VOCAB vec v_max(vec a, vec b) {
     return _mm256_max_ps(a, b);
-}
-VOCAB vec v_min(vec a, vec b) {
-    return _mm256_min_ps(a, b);
 }
 VOCAB vec v_zero_below(vec v, vec x, vec y) {
     return _mm256_and_ps(v, _mm256_cmp_ps(x, y, _CMP_NLT_UQ));

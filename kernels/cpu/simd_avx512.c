@@ -51,9 +51,6 @@ VOCAB vec v_fma(vec a, vec b, vec c) {
 VOCAB vec v_max(vec a, vec b) {
     return _mm512_max_ps(a, b);
 }
-VOCAB vec v_min(vec a, vec b) {
-    return _mm512_min_ps(a, b);
-}
 VOCAB vec v_zero_below(vec v, vec x, vec y) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, _CMP_NLT_UQ), v);
 }

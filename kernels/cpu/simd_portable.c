@@ -50,16 +50,9 @@ VOCAB vec v_div(vec a, vec b) {
 VOCAB vec v_fma(vec a, vec b, vec c) {
     return a * b + c;
 }
-
-/* Lane by lane: a where the mask is set, b elsewhere. */
-VOCAB vec choose(bits mask, vec a, vec b) {
-    return (vec)((mask & (bits)a) | (~mask & (bits)b));
-}
 VOCAB vec v_max(vec a, vec b) {
-    return choose((bits)(a > b), a, b);
-}
-VOCAB vec v_min(vec a, vec b) {
-    return choose((bits)(a < b), a, b);
+    bits larger = (bits)(a > b);
+    return (vec)((larger & (bits)a) | (~larger & (bits)b));
 }
 VOCAB vec v_zero_below(vec v, vec x, vec y) {
     return (vec)(~(bits)(x < y) & (bits)v);

@@ -1,0 +1,104 @@
+/* cli.h - what the commands share: options, a session, progress, signals.
+ *
+ * Only cli/ prints, exits and reads the command line and the environment. A command is a function of
+ * its own argc and argv that returns an exit status (base/status.h). */
+#ifndef MT_CLI_CLI_H
+#define MT_CLI_CLI_H
+
+#include <argp.h>
+#include <stdio.h>
+
+#include "engine/generate.h"
+#include "engine/tokenizer.h"
+
+#define MT_VERSION "0.1.0"
+
+/* ---- options ----------------------------------------------------------------------------------- */
+
+/* Options of every command that runs the engine, as given; NULL or 0 where not given. */
+typedef struct cli_options {
+    const char *model, *dtype, *backend, *policy, *kv, *workspace, *trace, *tokenizer;
+    const char *prompt, *prompt_file, *prompt_ids;
+    uint64_t prompt_tokens, ctx, batch, seed, capacity, threads;
+    uint64_t layers, heads, width, vocab, positions;
+    bool logits_all, arena, json, quiet, trace_time;
+} cli_options;
+
+extern const struct argp cli_engine_argp; /* child parser; input: cli_options */
+
+/* Parses argv for a command: its own argp, whose children hold cli_engine_argp. Ends the program with
+ * status 2 on a usage error, as argp does. */
+void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+/* Reads an option's number or size; a usage error when it is none. */
+uint64_t cli_number(struct argp_state *state, const char *name, const char *text, uint64_t least,
+                    uint64_t most);
+uint64_t cli_size(struct argp_state *state, const char *name, const char *text);
+
+/* ---- a session --------------------------------------------------------------------------------- */
+
+/* All that a run is made of, opened in this order. */
+typedef struct cli_session {
+    cli_options o;
+    mt_config config;
+    mt_checkpoint *checkpoint;
+    mt_device *device;
+    mt_source *source;
+    mt_alloc *alloc;
+    mt_tokenizer *tokenizer; /* NULL when no vocabulary is there */
+    int32_t *prompt;         /* [batch, P] */
+    uint32_t P, ctx, batch;
+    uint64_t workspace, capacity;
+    mt_model *model;
+    mt_engine *engine;
+} cli_session;
+
+/* Opens everything up to the prompt; takes no device memory. computes: the command needs results. */
+mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err);
+
+/* Loads the model, with progress. */
+mt_status cli_load(cli_session *s, mt_error *err);
+
+/* Opens the engine as the options say. */
+mt_status cli_open_engine(cli_session *s, mt_error *err);
+mt_engine_options cli_engine_options(const cli_session *s);
+
+void cli_close(cli_session *s);
+
+/* Calls line for each header line of a run, "name value", without "# ". */
+void cli_header(const cli_session *s, const char *command,
+                void (*line)(void *context, const char *text), void *context);
+
+/* ---- to the user --------------------------------------------------------------------------------- */
+
+/* Prints "memtrace: text" to stderr and returns the status. */
+int cli_fail(mt_status status, const mt_error *err);
+
+/* Flushes stdout; MT_FAILED, with a line printed, when something did not reach it. */
+mt_status cli_flush(mt_status status);
+
+/* Ctrl-C: the first one asks the run to stop, which it does at the next step; a second one ends the
+ * program at once. */
+void cli_catch_interrupts(void);
+bool cli_interrupted(void);
+
+/* A progress bar on stderr when that is a terminal: what, done of total, rate and time left. */
+typedef struct cli_progress {
+    bool on;
+    const char *what, *unit;
+    uint64_t total;
+    double start, last;
+} cli_progress;
+void cli_progress_start(cli_progress *p, bool quiet, const char *what, const char *unit,
+                        uint64_t total);
+void cli_progress_show(cli_progress *p, uint64_t done);
+void cli_progress_end(cli_progress *p); /* clears the line */
+
+/* ---- the commands ------------------------------------------------------------------------------------ */
+
+int cli_run(int argc, char **argv);
+int cli_generate(int argc, char **argv);
+int cli_tokenize(int argc, char **argv);
+int cli_verify(int argc, char **argv);
+
+#endif

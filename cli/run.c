@@ -1,0 +1,210 @@
+/* run.c - `memtrace run`, the main job: one generation, one row a step.
+ *
+ * The rows are made from the allocator's events as they come; they go to stdout as the .dat table or
+ * as JSON, and to the summary. The trace is written beside. Whatever ends the run early, the rows so
+ * far are kept and the last line says what happened. */
+#include "cli/cli.h"
+#include "reports/json.h"
+#include "reports/summary.h"
+#include "reports/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Runs one greedy generation with every device byte taken through an instrumented allocator, and "
+    "prints one row per step: what was requested (by tag), what the allocator added, what is "
+    "reserved, and which request caused each bump.\v"
+    "Commands: run (this one, the default), generate (text in, text out), tokenize, verify (is the "
+    "cache right?). `memtrace COMMAND --help` tells more.\n\n"
+    "Examples:\n"
+    "  memtrace --ctx 1024 > mem.dat                  GPT-2 small, seeded weights\n"
+    "  memtrace --backend none --model gpt2-xl --batch 8 > xl.dat      a dry run\n"
+    "  memtrace --policy block:2MiB --kv paged:16 --trace t.zst > paged.dat\n"
+    "  memtrace --policy torch,expandable_segments:True > expandable.dat\n\n"
+    "Exit status: 0 done; 1 a check did not hold; 2 bad input or usage; 3 out of device memory; 4 a "
+    "device, library or write failed; 130 interrupted.";
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = state->input;
+    if (key == ARGP_KEY_ARG)
+        argp_error(state, "%s: no argument is expected here", arg);
+    return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 }, { 0 } };
+static const struct argp run_argp = { .parser = parse, .doc = doc, .children = children };
+
+/* Where rows go. */
+typedef struct run_out {
+    cli_session s;
+    mt_table *table;
+    mt_trace *trace;
+    mt_json *json;
+    mt_summary *summary;
+    cli_progress progress;
+    bool columns_printed;
+} run_out;
+
+/* ---- headers and rows ---------------------------------------------------------------------------- */
+
+static void header_to_table(void *context, const char *text)
+{
+    (void)context;
+    printf("# %s\n", text);
+}
+
+static void header_to_trace(void *context, const char *text)
+{
+    mt_trace_header(context, text);
+}
+
+static void header_to_json(void *context, const char *text)
+{
+    char name[64];
+    const char *value = strchr(text, ' ');
+    if (value == NULL || (size_t)(value - text) >= sizeof name)
+        return;
+    memcpy(name, text, (size_t)(value - text));
+    name[value - text] = '\0';
+    mt_json_header(context, name, value + 1);
+}
+
+/* The line that names the columns is the last of the header: right before the first row. */
+static void print_columns(run_out *out)
+{
+    if (out->json == NULL && !out->columns_printed)
+        printf("# %s\n", mt_table_columns);
+    out->columns_printed = true;
+}
+
+static void on_row(void *context, const mt_row *row)
+{
+    run_out *out = context;
+    mt_summary_row(out->summary, row);
+    if (out->json != NULL) {
+        mt_json_row(out->json, row);
+        return;
+    }
+    if (row->step >= 0)
+        print_columns(out);
+    mt_table_print(stdout, row);
+}
+
+static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32_t *next)
+{
+    run_out *out = context;
+    (void)ctx;
+    (void)next;
+    cli_progress_show(&out->progress, step + 1);
+    if (ferror(stdout))
+        return MT_FAILED;
+    if (mt_table_status(out->table, NULL) != MT_OK)
+        return MT_CHECK;
+    return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------- */
+
+static mt_status open_outputs(run_out *out, mt_error *err)
+{
+    cli_session *s = &out->s;
+    MT_TRY(mt_summary_open(&out->summary, err));
+    MT_TRY(mt_table_open(&out->table, mt_alloc_ledger(s->alloc), on_row, out, err));
+    mt_alloc_listen(s->alloc, mt_table_listener(out->table));
+    if (s->o.trace != NULL) {
+        MT_TRY(mt_trace_create(&out->trace, s->o.trace, s->o.trace_time, err));
+        cli_header(s, "run", header_to_trace, out->trace);
+        mt_alloc_listen(s->alloc, mt_trace_listener(out->trace));
+        mt_alloc_stamp(s->alloc, s->o.trace_time);
+    }
+    if (s->o.json)
+        return mt_json_open(&out->json, stdout, MT_VERSION, err);
+    return MT_OK;
+}
+
+static mt_status generate(run_out *out, mt_error *err)
+{
+    cli_session *s = &out->s;
+    uint32_t done;
+    mt_generation g = { .on_step = on_step, .context = out, .stop = -1 };
+    cli_header(s, "run", s->o.json ? header_to_json : header_to_table, out->json);
+    MT_TRY(cli_load(s, err));
+    MT_TRY(cli_open_engine(s, err));
+    cli_progress_start(&out->progress, s->o.quiet, "decoding", "steps",
+                       mt_generate_steps(s->engine));
+    mt_status status = mt_generate(s->engine, s->prompt, &g, NULL, &done, err);
+    cli_progress_end(&out->progress);
+    MT_TRY(status);
+    MT_TRY(mt_table_status(out->table, err));
+    return mt_alloc_check(s->alloc, err);
+}
+
+static const char *ending(mt_status status)
+{
+    return status == MT_INTERRUPTED ? "interrupted"
+           : status == MT_NO_MEMORY ? "out of memory"
+           : status == MT_OK        ? NULL
+                                    : "failed";
+}
+
+/* Ends stdout and the trace as the run ended. */
+static mt_status close_outputs(run_out *out, mt_status status, mt_error *err)
+{
+    cli_session *s = &out->s;
+    const mt_refusal *refusal = status == MT_NO_MEMORY ? mt_alloc_refusal(s->alloc) : NULL;
+    const char *end = ending(status);
+    mt_error late;
+    if (out->json != NULL) {
+        if (mt_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal,
+                          &late) != MT_OK)
+            status = mt_fail(err, MT_FAILED, "%s", late.text);
+    } else {
+        print_columns(out);
+        if (end != NULL)
+            printf("# %s\n", end);
+    }
+    if (out->trace != NULL && mt_trace_commit(out->trace, end, &late) != MT_OK &&
+        (status == MT_OK || status == MT_INTERRUPTED))
+        status = mt_fail(err, MT_FAILED, "%s", late.text);
+    out->trace = NULL;
+    return status;
+}
+
+static void tell(const run_out *out, mt_status status)
+{
+    const cli_session *s = &out->s;
+    if (!s->o.quiet)
+        mt_summary_print(stderr, out->summary, mt_alloc_ledger(s->alloc),
+                         mt_config_kv_bytes_per_token(&s->config) * s->batch);
+    if (status == MT_NO_MEMORY)
+        mt_oom_print(stderr, mt_alloc_refusal(s->alloc));
+}
+
+int cli_run(int argc, char **argv)
+{
+    cli_options o = { 0 };
+    run_out out = { 0 };
+    mt_error err;
+    cli_parse(&run_argp, argc, argv, &o);
+    mt_status status = cli_prepare(&out.s, &o, false, &err);
+    if (status == MT_OK)
+        status = open_outputs(&out, &err);
+    if (status == MT_OK) {
+        status = generate(&out, &err);
+        status = close_outputs(&out, status, &err);
+        tell(&out, status);
+        if (status != MT_NO_MEMORY)
+            cli_fail(status, &err);
+        status = cli_flush(status);
+    } else {
+        cli_fail(status, &err);
+    }
+    mt_trace_abandon(out.trace);
+    mt_table_close(out.table);
+    mt_summary_close(out.summary);
+    cli_close(&out.s);
+    return status;
+}

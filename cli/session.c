@@ -1,0 +1,356 @@
+/* session.c - from options to an open engine. */
+#include "cli/cli.h"
+
+#include "base/output.h"
+#include "base/size.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_CTX      1024
+#define DEFAULT_CAPACITY (48 * MT_GIB)
+#define TORCH_WORKSPACE  8519680 /* what PyTorch requests for cuBLAS before sm_90 */
+#define END_OF_TEXT      50256
+
+/* ---- the model ---------------------------------------------------------------------------------- */
+
+static bool reshaped(const cli_options *o)
+{
+    return o->layers || o->heads || o->width || o->vocab || o->positions;
+}
+
+static void reshape(mt_config *c, const cli_options *o)
+{
+    c->layers = o->layers ? (uint32_t)o->layers : c->layers;
+    c->heads = o->heads ? (uint32_t)o->heads : c->heads;
+    c->width = o->width ? (uint32_t)o->width : c->width;
+    c->inner = o->width ? 4 * c->width : c->inner;
+    c->vocab = o->vocab ? (uint32_t)o->vocab : c->vocab;
+    c->positions = o->positions ? (uint32_t)o->positions : c->positions;
+}
+
+static mt_status open_preset(cli_session *s, mt_error *err)
+{
+    reshape(&s->config, &s->o);
+    MT_TRY(mt_config_check(&s->config, err));
+    return mt_checkpoint_seeded(&s->checkpoint, &s->config, s->o.seed, err);
+}
+
+static mt_status open_file(cli_session *s, mt_error *err)
+{
+    if (access(s->o.model, F_OK) != 0)
+        return mt_fail(err, MT_BAD,
+                       "--model %.200s: there is no such file or folder, nor a preset of that name "
+                       "(gpt2, gpt2-medium, gpt2-large, gpt2-xl)",
+                       s->o.model);
+    if (reshaped(&s->o))
+        return mt_fail(err, MT_BAD,
+                       "--layers, --heads, --width, --vocab and --positions change a preset's "
+                       "shape, not that of %.200s",
+                       s->o.model);
+    MT_TRY(mt_checkpoint_open(&s->checkpoint, s->o.model, err));
+    s->config = *mt_checkpoint_config(s->checkpoint);
+    return MT_OK;
+}
+
+static mt_status open_model(cli_session *s, mt_error *err)
+{
+    bool preset = mt_config_preset(s->o.model, &s->config);
+    MT_TRY(preset ? open_preset(s, err) : open_file(s, err));
+    if (s->o.dtype == NULL)
+        s->config.dtype = MT_F32;
+    else if (!mt_dtype_parse(s->o.dtype, &s->config.dtype))
+        return mt_fail(err, MT_BAD, "--dtype %.60s: expected f32, bf16 or f16", s->o.dtype);
+    return mt_config_check(&s->config, err);
+}
+
+/* ---- device and allocator ----------------------------------------------------------------------- */
+
+static mt_status open_device(cli_session *s, bool computes, mt_error *err)
+{
+    const char *name = s->o.backend == NULL ? "cpu" : s->o.backend;
+    if (strcmp(name, "none") == 0) {
+        if (computes)
+            return mt_fail(err, MT_BAD, "--backend none computes nothing; this command needs results");
+        return mt_device_none(&s->device, err);
+    }
+    if (strcmp(name, "cuda") == 0)
+        return mt_fail(err, MT_FAILED, "--backend cuda: this memtrace was built without CUDA");
+    if (strcmp(name, "cpu") != 0)
+        return mt_fail(err, MT_BAD, "--backend %.60s: expected cpu, cuda or none", name);
+    if (s->config.dtype != MT_F32)
+        return mt_fail(err, MT_BAD, "--dtype %s: the cpu back end computes f32 only; --backend none "
+                                    "accounts for all types",
+                       mt_dtype_name(s->config.dtype));
+    return mt_device_cpu(&s->device, (int)s->o.threads, err);
+}
+
+static mt_status read_workspace(cli_session *s, mt_error *err)
+{
+    const char *w = s->o.workspace;
+    if (w == NULL || strcmp(w, "library") == 0)
+        return MT_OK;
+    if (strcmp(w, "torch") == 0) {
+        s->workspace = TORCH_WORKSPACE;
+        return MT_OK;
+    }
+    if (!mt_parse_size(w, &s->workspace) || s->workspace > (uint64_t)1 << 50)
+        return mt_fail(err, MT_BAD, "--workspace %.60s: expected a size, 0, torch or library", w);
+    return MT_OK;
+}
+
+static mt_status open_allocator(cli_session *s, mt_error *err)
+{
+    s->capacity = s->o.capacity > 0 ? s->o.capacity : DEFAULT_CAPACITY;
+    MT_TRY(read_workspace(s, err));
+    if (s->device->computes)
+        MT_TRY(mt_source_host(&s->source, s->capacity, err));
+    else
+        MT_TRY(mt_source_sim(&s->source, s->capacity, 4 * MT_KIB, err));
+    return mt_alloc_open(&s->alloc, s->source, s->o.policy, err);
+}
+
+/* ---- the prompt ----------------------------------------------------------------------------------- */
+
+static mt_status read_ids(cli_session *s, int32_t **ids, size_t *n, mt_error *err)
+{
+    const char *t = s->o.prompt_ids;
+    *ids = malloc((strlen(t) + 1) * sizeof **ids);
+    if (*ids == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for the prompt");
+    for (*n = 0; *t != '\0';) {
+        char number[16];
+        uint64_t id;
+        size_t digits = strcspn(t, ",");
+        snprintf(number, sizeof number, "%.*s", (int)(digits < 15 ? digits : 15), t);
+        if (digits > 15 || !mt_parse_u64(number, 0, s->config.vocab - 1, &id))
+            return mt_fail(err, MT_BAD, "--prompt-ids, id %zu: %.20s: expected 0 to %u", *n + 1,
+                           number, s->config.vocab - 1);
+        (*ids)[(*n)++] = (int32_t)id;
+        t += digits;
+        if (*t == ',' && *++t == '\0')
+            return mt_fail(err, MT_BAD, "--prompt-ids: an id is missing after the last comma");
+    }
+    return *n > 0 ? MT_OK : mt_fail(err, MT_BAD, "--prompt-ids: expected at least one id");
+}
+
+/* An empty text is one <|endoftext|>, which needs no vocabulary. */
+static mt_status end_of_text(cli_session *s, int32_t **ids, size_t *n, mt_error *err)
+{
+    int32_t id = s->tokenizer != NULL ? mt_tokenizer_end_of_text(s->tokenizer) : END_OF_TEXT;
+    if (id < 0 || (uint32_t)id >= s->config.vocab)
+        return mt_fail(err, MT_BAD, "an empty prompt is one <|endoftext|>, which this model lacks");
+    *ids = malloc(sizeof **ids);
+    if (*ids == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for the prompt");
+    **ids = id;
+    *n = 1;
+    return MT_OK;
+}
+
+static mt_status encode(cli_session *s, const char *text, size_t bytes, int32_t **ids, size_t *n,
+                        mt_error *err)
+{
+    if (bytes == 0)
+        return end_of_text(s, ids, n, err);
+    if (s->tokenizer == NULL)
+        return mt_fail(err, MT_BAD, "a prompt of text needs a vocabulary: --tokenizer DIR, or a "
+                                    "--model folder with vocab.json and merges.txt");
+    MT_TRY(mt_tokenizer_encode(s->tokenizer, text, bytes, ids, n, err));
+    for (size_t i = 0; i < *n; i++)
+        if ((uint32_t)(*ids)[i] >= s->config.vocab)
+            return mt_fail(err, MT_BAD, "the prompt's token %zu is %d: the model knows 0 to %u",
+                           i + 1, (*ids)[i], s->config.vocab - 1);
+    return MT_OK;
+}
+
+static mt_status read_prompt(cli_session *s, int32_t **ids, size_t *n, mt_error *err)
+{
+    if (s->o.prompt_ids != NULL)
+        return read_ids(s, ids, n, err);
+    if (s->o.prompt != NULL)
+        return encode(s, s->o.prompt, strlen(s->o.prompt), ids, n, err);
+    char *text;
+    size_t bytes;
+    MT_TRY(mt_input_read(s->o.prompt_file, 64 * MT_MIB, &text, &bytes, err));
+    mt_status status = encode(s, text, bytes, ids, n, err);
+    free(text);
+    return status;
+}
+
+static mt_status check_lengths(const cli_session *s, uint64_t P, mt_error *err)
+{
+    if (s->ctx > s->config.positions)
+        return mt_fail(err, MT_BAD, "--ctx %u: this model has %u positions", s->ctx,
+                       s->config.positions);
+    if (P > s->ctx)
+        return mt_fail(err, MT_BAD, "the prompt has %" PRIu64 " tokens, more than --ctx %u", P,
+                       s->ctx);
+    return MT_OK;
+}
+
+static mt_status open_prompt(cli_session *s, mt_error *err)
+{
+    const cli_options *o = &s->o;
+    bool given = o->prompt || o->prompt_file || o->prompt_ids;
+    uint64_t P = o->prompt_tokens > 0 ? o->prompt_tokens : 1;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    s->batch = o->batch > 0 ? (uint32_t)o->batch : 1;
+    s->ctx = o->ctx > 0                          ? (uint32_t)o->ctx
+             : s->config.positions < DEFAULT_CTX ? s->config.positions
+                                                 : DEFAULT_CTX;
+    mt_status status = given ? read_prompt(s, &ids, &n, err) : MT_OK;
+    P = given ? n : P;
+    if (status == MT_OK)
+        status = check_lengths(s, P, err);
+    if (status == MT_OK) {
+        s->P = (uint32_t)P;
+        s->prompt = calloc((size_t)s->batch * P, sizeof *s->prompt);
+        if (s->prompt == NULL)
+            status = mt_fail(err, MT_FAILED, "no memory for the prompt");
+    }
+    for (uint32_t b = 0; status == MT_OK && given && b < s->batch; b++)
+        memcpy(s->prompt + b * P, ids, P * sizeof *ids);
+    if (status == MT_OK && !given)
+        mt_seeded_prompt(s->prompt, s->batch, s->P, o->seed, s->config.vocab);
+    free(ids);
+    return status;
+}
+
+/* The vocabulary of --tokenizer, which must be there, or of the model's folder, which may. */
+static mt_status open_vocabulary(cli_session *s, mt_error *err)
+{
+    char path[4096];
+    if (s->o.tokenizer != NULL)
+        return mt_tokenizer_open_folder(&s->tokenizer, s->o.tokenizer, err);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", s->o.model, i == 0 ? "vocab.json" : "encoder.json");
+        if (access(path, F_OK) == 0)
+            return mt_tokenizer_open_folder(&s->tokenizer, s->o.model, err);
+    }
+    return MT_OK;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------------- */
+
+mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err)
+{
+    memset(s, 0, sizeof *s);
+    s->o = *o;
+    s->o.model = o->model != NULL ? o->model : "gpt2";
+    s->o.policy = o->policy != NULL ? o->policy : "torch";
+    s->o.kv = o->kv != NULL ? o->kv : "concat";
+    MT_TRY(mt_kv_check(s->o.kv, err));
+    MT_TRY(open_model(s, err));
+    MT_TRY(open_device(s, computes, err));
+    MT_TRY(open_allocator(s, err));
+    bool text = o->prompt != NULL || o->prompt_file != NULL || o->tokenizer != NULL || computes;
+    if (text)
+        MT_TRY(open_vocabulary(s, err));
+    return open_prompt(s, err);
+}
+
+static mt_status on_load(void *context, uint64_t done, uint64_t total)
+{
+    cli_progress *p = context;
+    p->total = total >> 20 > 0 ? total >> 20 : 1;
+    cli_progress_show(p, done >> 20);
+    return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
+}
+
+mt_status cli_load(cli_session *s, mt_error *err)
+{
+    cli_progress p;
+    cli_progress_start(&p, s->o.quiet, "loading", "MiB", 1);
+    mt_status status = mt_model_load(&s->model, s->checkpoint, &s->config, s->alloc, s->device,
+                                     (int)s->o.threads, on_load, &p, err);
+    cli_progress_end(&p);
+    return status;
+}
+
+mt_engine_options cli_engine_options(const cli_session *s)
+{
+    return (mt_engine_options){ .batch = s->batch,
+                                .prompt = s->P,
+                                .ctx = s->ctx,
+                                .logits_all = s->o.logits_all,
+                                .arena = s->o.arena,
+                                .kv = s->o.kv,
+                                .workspace = s->workspace };
+}
+
+mt_status cli_open_engine(cli_session *s, mt_error *err)
+{
+    mt_engine_options options = cli_engine_options(s);
+    return mt_engine_open(&s->engine, s->model, &options, err);
+}
+
+void cli_close(cli_session *s)
+{
+    mt_engine_close(s->engine);
+    mt_model_close(s->model);
+    mt_alloc_close(s->alloc);
+    if (s->source != NULL)
+        s->source->close(s->source);
+    if (s->device != NULL)
+        s->device->close(s->device);
+    mt_tokenizer_close(s->tokenizer);
+    mt_checkpoint_close(s->checkpoint);
+    free(s->prompt);
+}
+
+/* ---- headers ------------------------------------------------------------------------------------------ */
+
+static const char *prompt_kind(const cli_session *s, char *buffer, size_t room)
+{
+    const cli_options *o = &s->o;
+    const char *kind = o->prompt        ? "text"
+                       : o->prompt_file ? "file"
+                       : o->prompt_ids  ? "ids"
+                                        : "seeded";
+    snprintf(buffer, room, "%s, %u tokens", kind, s->P);
+    return buffer;
+}
+
+void cli_header(const cli_session *s, const char *command,
+                void (*line)(void *context, const char *text), void *context)
+{
+    const mt_config *c = &s->config;
+    char text[1200], kind[64];
+#define LINE(...)                                                                                  \
+    do {                                                                                           \
+        snprintf(text, sizeof text, __VA_ARGS__);                                                  \
+        line(context, text);                                                                       \
+    } while (0)
+    LINE("memtrace %s", MT_VERSION);
+    LINE("command %s", command);
+    LINE("model %s", s->o.model);
+    LINE("weights_source %s%s", mt_checkpoint_source(s->checkpoint),
+         s->device->computes ? "" : " (not read: a dry run)");
+    LINE("layers %u", c->layers);
+    LINE("heads %u", c->heads);
+    LINE("width %u", c->width);
+    LINE("vocab %u", c->vocab);
+    LINE("positions %u", c->positions);
+    LINE("head %s", c->tied ? "tied" : "untied");
+    LINE("dtype %s", mt_dtype_name(c->dtype));
+    LINE("parameters %" PRIu64, mt_config_parameters(c));
+    LINE("ctx %u", s->ctx);
+    LINE("prompt %s", prompt_kind(s, kind, sizeof kind));
+    LINE("batch %u", s->batch);
+    LINE("seed %" PRIu64, s->o.seed);
+    LINE("logits %s", s->o.logits_all ? "all" : "last");
+    LINE("kv %s", s->o.kv);
+    LINE("activations %s", s->o.arena ? "arena" : "eager");
+    LINE("policy %s", mt_alloc_policy(s->alloc));
+    LINE("workspace %" PRIu64, s->workspace);
+    LINE("backend %s", s->device->name);
+    LINE("device %s", s->device->description);
+    LINE("source %s", s->source->name);
+    LINE("capacity %" PRIu64, s->capacity);
+    LINE("units bytes, ms");
+#undef LINE
+}

@@ -1,0 +1,86 @@
+/* terminal.c - messages, interrupts and the progress bar. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int cli_fail(mt_status status, const mt_error *err)
+{
+    if (status != MT_OK && status != MT_INTERRUPTED)
+        fprintf(stderr, "memtrace: %s\n", err->text);
+    return status;
+}
+
+mt_status cli_flush(mt_status status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "memtrace: cannot write to standard output: %s\n", strerror(errno));
+    return MT_FAILED;
+}
+
+static volatile sig_atomic_t interrupts;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    if (interrupts++ > 0)
+        _exit(MT_INTERRUPTED);
+}
+
+void cli_catch_interrupts(void)
+{
+    struct sigaction action = { .sa_handler = on_interrupt };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, and reported as one */
+}
+
+bool cli_interrupted(void)
+{
+    return interrupts > 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void cli_progress_start(cli_progress *p, bool quiet, const char *what, const char *unit,
+                        uint64_t total)
+{
+    *p = (cli_progress){ .on = !quiet && isatty(STDERR_FILENO),
+                         .what = what,
+                         .unit = unit,
+                         .total = total > 0 ? total : 1,
+                         .start = now() };
+}
+
+void cli_progress_show(cli_progress *p, uint64_t done)
+{
+    double t = now();
+    if (!p->on || (t - p->last < 0.1 && done < p->total))
+        return;
+    char bar[31];
+    double part = (double)done / (double)p->total, rate = (double)done / (t - p->start + 1e-9);
+    int filled = (int)(part * 30);
+    for (int i = 0; i < 30; i++)
+        bar[i] = i < filled ? '#' : '.';
+    bar[30] = '\0';
+    double left = rate > 0 ? (double)(p->total - done) / rate : 0;
+    fprintf(stderr, "\r%s [%s] %3.0f %%  %.1f %s/s  %.0f s left\033[K", p->what, bar, 100 * part,
+            rate, p->unit, left);
+    p->last = t;
+}
+
+void cli_progress_end(cli_progress *p)
+{
+    if (p->on)
+        fputs("\r\033[K", stderr);
+}

@@ -1,0 +1,149 @@
+/* tokenize.c - `memtrace tokenize`: stdin to ids, or back. */
+#include "cli/cli.h"
+
+#include "base/size.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Reads text from stdin and prints its GPT-2 ids, blanks between; with --decode reads ids and "
+    "prints the text.\v"
+    "Examples:\n"
+    "  echo -n 'Hello world' | memtrace tokenize --model DIR\n"
+    "  echo 15496 995 | memtrace tokenize --decode --model DIR\n\n"
+    "DIR holds vocab.json and merges.txt (or encoder.json and vocab.bpe).";
+
+typedef struct tokenize_options {
+    const char *model;
+    bool decode;
+} tokenize_options;
+
+enum { KEY_MODEL = 256, KEY_DECODE };
+
+static const struct argp_option options[] = {
+    { "model", KEY_MODEL, "DIR", 0, "folder of the vocabulary", 0 },
+    { "tokenizer", KEY_MODEL, "DIR", OPTION_ALIAS, 0, 0 },
+    { "decode", KEY_DECODE, 0, 0, "ids to text", 0 },
+    { 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    tokenize_options *o = state->input;
+    switch (key) {
+    case KEY_MODEL:
+        o->model = arg;
+        return 0;
+    case KEY_DECODE:
+        o->decode = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "%s: no argument is expected here; the text comes from stdin", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (o->model == NULL)
+            argp_error(state, "--model DIR is needed: the folder of vocab.json and merges.txt");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp tokenize_argp = { .options = options, .parser = parse, .doc = doc };
+
+static mt_status read_stdin(char **text, size_t *n, mt_error *err)
+{
+    size_t room = 0;
+    *text = NULL;
+    *n = 0;
+    do {
+        room = 2 * room + 65536;
+        char *more = realloc(*text, room + 1);
+        if (more == NULL)
+            return mt_fail(err, MT_FAILED, "no memory for %zu bytes of input", room);
+        *text = more;
+        *n += fread(*text + *n, 1, room - *n, stdin);
+    } while (*n == room);
+    (*text)[*n] = '\0';
+    if (ferror(stdin))
+        return mt_fail(err, MT_FAILED, "cannot read standard input: %s", strerror(errno));
+    return MT_OK;
+}
+
+static mt_status encode(mt_tokenizer *t, const char *text, size_t n, mt_error *err)
+{
+    int32_t *ids;
+    size_t count;
+    MT_TRY(mt_tokenizer_encode(t, text, n, &ids, &count, err));
+    for (size_t i = 0; i < count; i++)
+        printf("%s%" PRId32, i > 0 ? " " : "", ids[i]);
+    putchar('\n');
+    free(ids);
+    return MT_OK;
+}
+
+/* Reads ids with white space between. */
+static mt_status read_ids(const char *text, size_t n, int32_t *ids, size_t *count, mt_error *err)
+{
+    *count = 0;
+    for (size_t i = 0; i < n;) {
+        char word[16];
+        size_t length = 0;
+        uint64_t id;
+        while (i < n && isspace((unsigned char)text[i]))
+            i++;
+        if (i == n)
+            return MT_OK;
+        while (i < n && !isspace((unsigned char)text[i])) {
+            if (length < sizeof word - 1)
+                word[length++] = text[i];
+            i++;
+        }
+        word[length] = '\0';
+        if (!mt_parse_u64(word, 0, INT32_MAX, &id))
+            return mt_fail(err, MT_BAD, "standard input, id %zu: expected a number, not %.12s",
+                           *count + 1, word);
+        ids[(*count)++] = (int32_t)id;
+    }
+    return MT_OK;
+}
+
+static mt_status decode(mt_tokenizer *t, const char *text, size_t n, mt_error *err)
+{
+    int32_t *ids = malloc((n / 2 + 1) * sizeof *ids);
+    char *out = NULL;
+    size_t count, bytes;
+    if (ids == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for the ids");
+    mt_status status = read_ids(text, n, ids, &count, err);
+    if (status == MT_OK)
+        status = mt_tokenizer_decode(t, ids, count, &out, &bytes, err);
+    if (status == MT_OK)
+        fwrite(out, 1, bytes, stdout);
+    free(out);
+    free(ids);
+    return status;
+}
+
+int cli_tokenize(int argc, char **argv)
+{
+    tokenize_options o = { 0 };
+    mt_tokenizer *t = NULL;
+    char *text = NULL;
+    size_t n;
+    mt_error err;
+    cli_parse(&tokenize_argp, argc, argv, &o);
+    mt_status status = mt_tokenizer_open_folder(&t, o.model, &err);
+    if (status == MT_OK)
+        status = read_stdin(&text, &n, &err);
+    if (status == MT_OK)
+        status = (o.decode ? decode : encode)(t, text, n, &err);
+    cli_fail(status, &err);
+    free(text);
+    mt_tokenizer_close(t);
+    return cli_flush(status);
+}

@@ -1,0 +1,84 @@
+/* engine.h - GPT-2 inference: a model, a cache, and passes over tokens.
+ *
+ *     mt_model_load(&model, ...);
+ *     mt_engine_open(&engine, model, &options, &err);     workspace, arena; the mark that ends loading
+ *     mt_generate(engine, prompt, &run, ids, &err);       step 0 (the prefill), then a token a step
+ *     mt_engine_close(engine); mt_model_close(model);
+ *
+ * Shapes: L layers, H heads, C width, V vocabulary, B sequences, T new tokens of each, R = B T rows. */
+#ifndef MT_ENGINE_ENGINE_H
+#define MT_ENGINE_ENGINE_H
+
+#include "engine/activations.h"
+#include "engine/kv.h"
+#include "engine/model.h"
+
+/* A wrong cache, made on purpose, to see whether it is noticed (memtrace verify --fault). */
+typedef enum mt_fault_kind {
+    MT_FAULT_NONE,
+    MT_FAULT_SWAP_K,   /* keys of two places exchanged in one layer, their values left */
+    MT_FAULT_SWAP_KV,  /* keys and values of two places exchanged: attention is a sum, nothing changes */
+    MT_FAULT_POSITION, /* later tokens take the next position's embedding */
+    MT_FAULT_STALE,    /* one layer's new row holds the row before it */
+    MT_FAULT_MIX_KV    /* keys and values of the old rows exchanged in one layer, after a growth */
+} mt_fault_kind;
+
+typedef struct mt_fault {
+    mt_fault_kind kind;
+    uint32_t layer; /* where */
+    uint32_t ctx;   /* at the step that makes the cache this long; POSITION: from it on */
+} mt_fault;
+
+typedef struct mt_engine_options {
+    uint32_t batch;      /* B */
+    uint32_t prompt;     /* P, tokens of each sequence in the prefill */
+    uint32_t ctx;        /* tokens in the cache at the end */
+    bool logits_all;     /* the head computes all rows of a pass, else the last of each sequence */
+    bool arena;          /* activations from one block, else eager */
+    const char *kv;      /* cache strategy */
+    uint64_t workspace;  /* bytes requested for the library's workspace; 0: none */
+    mt_fault fault;
+} mt_engine_options;
+
+typedef struct mt_engine {
+    mt_model *model;
+    mt_alloc *alloc;
+    mt_device *device;
+    mt_engine_options options;
+    mt_kv *kv;
+    mt_acts acts;
+    mt_mem workspace;
+    mt_mem logits;        /* [logits_rows, V] of the last pass; tag logits */
+    uint32_t logits_rows;
+    uint32_t tokens;      /* of each sequence, fed so far */
+    int32_t *history;     /* [B, ctx], this program's memory */
+} mt_engine;
+
+/* Requests workspace and arena, and marks the end of loading. options.kv must stay valid. */
+mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_options *options,
+                         mt_error *err);
+
+/* One step: feeds T new tokens of each sequence, ids[B, T], and writes the most likely next token
+ * of each to next[B] (0 when the device does not compute). Sends no mark. On failure what the step
+ * took is given back, but for the cache, which mt_engine_close frees. */
+mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next,
+                         mt_error *err);
+
+/* Copies logits of the last step to host memory: rows [first, first + rows) of logits_rows. */
+mt_status mt_engine_logits(mt_engine *e, uint32_t first, uint32_t rows, float *host, mt_error *err);
+
+/* Ideal bytes of the cache: 2 L B ctx row. */
+uint64_t mt_engine_kv_ideal(const mt_engine *e, uint64_t ctx);
+
+void mt_engine_close(mt_engine *e); /* NULL is allowed */
+
+/* forward.c: one pass over T new tokens after `first` earlier ones; ids in this program's memory.
+ * Leaves e->logits and writes next[B]. In a plan (acts.mode MT_PLAN) only sizes are followed. */
+mt_status mt_forward(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t first, int32_t *next,
+                     mt_error *err);
+
+/* fault.c: damages the cache of one layer as options.fault says, after its rows were written. */
+mt_status mt_fault_apply(mt_engine *e, uint32_t layer, uint32_t first, uint32_t T,
+                         const mt_kv_view *view, mt_error *err);
+
+#endif
