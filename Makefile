@@ -23,6 +23,10 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 LIBRARY  := $(BUILD)/libmemtrace.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 PROGRAM  ?= memtrace
+Q        := $(if $(V),,@)
+
+# One line per file; V=1 shows the commands.
+say       = @printf '  %-5s %s\n' $(1) $@
 
 .PHONY: all run test check deps plots asan ubsan valgrind walk bench install clean format
 .DEFAULT_GOAL := all
@@ -31,18 +35,21 @@ PROGRAM  ?= memtrace
 all: $(PROGRAM)
 
 $(PROGRAM): $(BUILD)/cli/main.o $(LIBRARY)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(LIBRARY): $(filter-out $(BUILD)/cli/main.o,$(OBJECTS))
-	rm -f $@
-	ar rcs $@ $^
+	$(Q)rm -f $@
+	$(Q)ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
+	$(call say,CC)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 # ---- setting up --------------------------------------------------------------------------------
 
@@ -64,7 +71,7 @@ test: deps
 	$(MAKE) check
 
 check: all $(TESTS)
-	sh tests/run.sh $(BUILD) $(TESTS)
+	@sh tests/run.sh $(BUILD) ./$(PROGRAM) $(TESTS)
 
 # The same tests under other watchers. Each has a build folder of its own.
 asan:
@@ -75,7 +82,8 @@ ubsan:
 	$(MAKE) check BUILD=build/ubsan PROGRAM=build/ubsan/memtrace MEMTRACE_QUICK=1 \
 	  OPT="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" LDFLAGS="-fsanitize=undefined"
 
-valgrind: 
+valgrind:
+	@sh tools/deps.sh valgrind
 	$(MAKE) check BUILD=build/valgrind PROGRAM=build/valgrind/memtrace MEMTRACE_QUICK=1 OPT="-O1 -g" \
 	  WATCH="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --suppressions=tests/valgrind.supp"
 

@@ -333,6 +333,10 @@ void mt_alloc_listen(mt_alloc *a, mt_listener listener) {
         a->listener[a->listeners++] = listener;
 }
 
+void mt_alloc_unlisten(mt_alloc *a) {
+    a->listeners = 0;
+}
+
 void mt_alloc_stamp(mt_alloc *a, bool on) {
     a->stamp = on;
 }

@@ -81,6 +81,9 @@ void mt_alloc_mark(mt_alloc *a, uint64_t ctx, uint64_t kv_ideal, uint64_t nanose
 /* Adds a listener; at most 4. Events so far are not sent again. */
 void mt_alloc_listen(mt_alloc *a, mt_listener listener);
 
+/* Drops all listeners: what comes later (the freeing of everything) is not part of the run. */
+void mt_alloc_unlisten(mt_alloc *a);
+
 /* Stamps events with monotonic nanoseconds (off at first, so that equal runs give equal events). */
 void mt_alloc_stamp(mt_alloc *a, bool on);
 

@@ -202,6 +202,8 @@ int cli_run(int argc, char **argv)
     } else {
         cli_fail(status, &err);
     }
+    if (out.s.alloc != NULL)
+        mt_alloc_unlisten(out.s.alloc);
     mt_trace_abandon(out.trace);
     mt_table_close(out.table);
     mt_summary_close(out.summary);

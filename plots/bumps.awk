@@ -76,7 +76,6 @@ END {
     }
     print "$dots << END_OF_DOTS"
     for (i = 1; i <= n; i++) print at[i], growth[i], bump[i]
-    if (!n) print "NaN NaN NaN"
     print "END_OF_DOTS"
     sx = wide / (right - left); sy = tall / (high - low)
     print "$circles << END_OF_CIRCLES"
@@ -98,7 +97,6 @@ END {
         placed++; qx[placed] = cx; qy[placed] = cy
         print left + cx / sx, low + cy / sy, number, at[i], growth[i]
     }
-    if (!placed) print "NaN NaN NaN NaN NaN"
     print "END_OF_CIRCLES"
     for (k = 1; k <= number; k++) {
         i = number_of[k]

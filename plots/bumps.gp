@@ -18,7 +18,7 @@ if (r_bumps == 0) {
         sprintf("%s: %s of KV became %s of reserved growth, without a bump", r_model_name, bytes(cache), bytes(growth))
 }
 if (r_drops > 0) { title = title.sprintf(", %s of them %s", r_drops == r_bumps ? "all" : sprintf("%d", r_drops), "negative") }
-if (r_ending ne "") { title = r_ending." after ".sprintf("%.0f tokens: ", r_right).title }
+if (r_ending ne "") { title = r_ending." after ".r_end.": ".title }
 settings = r_settings
 load here."title.gp"
 
@@ -28,7 +28,7 @@ high = high > r_top_kv - r_base_kv ? high : r_top_kv - r_base_kv
 low = grown_min < 0 ? grown_min : 0.0
 if (high <= low) { high = low + MiB }
 high = high + 0.14 * (high - low)
-low = low < 0 ? low - 0.04 * (high - low) : low
+low = low - (low < 0 ? 0.04 : 0.015) * (high - low)
 u = unit(high)
 
 x0 = 0.075; x1 = 0.615; y0 = 0.105
@@ -52,6 +52,7 @@ if (others > 0) {
 set xrange [r_left:r_right]
 set yrange [low / u:high / u]
 set xlabel r_axis
+if (r_right - r_left < 10) { set xtics 1 }
 set ylabel sprintf("growth since %s, %s", since, unit_name(high))
 set lmargin at screen x0
 set rmargin at screen x1
@@ -61,11 +62,13 @@ key_font = plain(11)
 set key at screen x1 + 0.012, top + 0.012 top left Left reverse vertical samplen 2.4 spacing 1.2 font key_font
 load here."ending.gp"
 held = same_kv ? "" : "$r using 1:(($3 - r_base_kv) / u) with lines linewidth 2 dashtype 4 linecolor rgb sky title 'KV the run holds', "
-set output out
-eval "plot $r using 1:(($12 - r_base_reserved) / u) with lines linewidth 2.5 linecolor rgb c_reserved title 'reserved', ".held.\
-     "$r using 1:($15 / u) with lines linewidth 2.5 dashtype 2 linecolor rgb c_kv title 'ideal: the bytes of KV alone', ".\
+# gnuplot does not stand labels or arrows without a single valid point.
+marks = listed == 0 ? "" : \
      "$circles using 4:($5 / u):($1 - $4):(($2 - $5) / u) with vectors nohead linewidth 1 linecolor rgb grey notitle, ".\
      "$dots using 1:($2 / u):($3 < 0 ? 0x56B4E9 : 0xD55E00) with points pointtype 7 pointsize 0.9 linecolor rgb variable notitle, ".\
      "$circles using 1:($2 / u) with points pointtype 7 pointsize 3.1 linecolor rgb grey notitle, ".\
      "$circles using 1:($2 / u) with points pointtype 7 pointsize 2.8 linecolor rgb 'white' notitle, ".\
-     "$circles using 1:($2 / u):(sprintf('%d', $3)) with labels center font plain(9) notitle"
+     "$circles using 1:($2 / u):(sprintf('%d', $3)) with labels center font plain(9) notitle, "
+set output out
+eval "plot $r using 1:(($12 - r_base_reserved) / u) with lines linewidth 2.5 linecolor rgb c_reserved title 'reserved', ".held.marks.\
+     "$r using 1:($15 / u) with lines linewidth 2.5 dashtype 2 linecolor rgb c_kv title 'ideal: the bytes of KV alone'"

@@ -38,7 +38,7 @@ if (both) {
     while (j > 2 && word($b[j], 1) + 0 > right) { j = j - 2 }
 }
 at_a = word($a[i], 12) + 0.0; at_b = word($b[j], 12) + 0.0
-where = both ? sprintf("at %.0f %s", right, a_axis eq "steps" ? "steps" : "tokens") : "at its end"
+where = !both ? "at its end" : "at ".(a_right == right ? a_end : b_end)
 if (at_a == at_b) {
     title = sprintf("%s and %s: both reserve %s %s", name_a, name_b, bytes(at_a), where)
 } else {
@@ -47,8 +47,8 @@ if (at_a == at_b) {
                     bytes(abs(at_a - at_b)), more ? name_a : name_b, where, \
                     bytes(more ? at_b : at_a), bytes(more ? at_a : at_b))
 }
-if (a_ending ne "") { title = title."; ".name_a.": ".a_ending.sprintf(" after %.0f", a_right) }
-if (b_ending ne "") { title = title."; ".name_b.": ".b_ending.sprintf(" after %.0f", b_right) }
+if (a_ending ne "") { title = title."; ".name_a.": ".a_ending." after ".a_end }
+if (b_ending ne "") { title = title."; ".name_b.": ".b_ending." after ".b_end }
 load here."title.gp"
 
 # The axis starts a little below the smaller weights, unless they are a small part.
@@ -59,9 +59,11 @@ low = low > 0.4 * rest ? low - 0.04 * rest : 0.0
 high = high + 0.05 * (high > low ? high - low : MiB)
 u = unit(high)
 
-set xrange [a_left < b_left ? a_left : b_left:a_right > b_right ? a_right : b_right]
+first = a_left < b_left ? a_left : b_left; last = a_right > b_right ? a_right : b_right
+set xrange [first:last]
 set yrange [low / u:high / u]
 set xlabel a_axis
+if (last - first < 10) { set xtics 1 }
 set ylabel unit_name(high).(low > 0 ? " (the axis starts at ".bytes(low).")" : "")
 set lmargin at screen 0.085
 set rmargin at screen 0.985

@@ -17,7 +17,7 @@ high = most + 0.05 * rest
 u = unit(most)
 
 extra = r_reserved - r_requested
-title = sprintf("%s at %.0f %s: %s requested, %s reserved; ", r_model_name, r_right, r_axis, \
+title = sprintf("%s at %s: %s requested, %s reserved; ", r_model_name, r_end, \
                 bytes(r_requested), bytes(r_reserved))
 largest = r_split >= r_cached && r_split >= r_rounding ? "split" : \
           r_cached >= r_rounding ? "cached" : "rounding"
@@ -32,13 +32,14 @@ load here."title.gp"
 set xrange [r_left:r_right]
 set yrange [low / u:high / u]
 set xlabel r_axis
+if (r_right - r_left < 10) { set xtics 1 }
 set ylabel "reserved, ".unit_name(most)
 set lmargin at screen 0.085
 set rmargin at screen 0.755
 set bmargin at screen 0.105
 set tmargin at screen top
 set key at screen 0.765, top left top Left reverse vertical samplen 2 spacing 1.25 \
-    title sprintf("at %.0f %s", r_right, r_axis eq "steps" ? "steps" : "tokens") left
+    title "at ".r_end left
 
 # The layers, the highest first: each is drawn from the axis up to the sum of all below and itself,
 # so that the next one covers what is not its own. A kind of bytes that never occurs is left out.

@@ -9,8 +9,9 @@
 #
 # sets  bad                what is wrong with the trace, in words; the rest only if nothing is
 #       $segment, $shadow, $weights, $kv, ...   x1 x2 y1 y2 of each rectangle, y in pixels
-#       has_segment, ...   their numbers
-#       $names             y and words: the segments of the last column, where there is room
+#       has_segment, ...   how many
+#       $edges, edges      x, y and length of the lower edges of segments, where there is room
+#       $names, names      y and words of the segments of the last column, where there is room
 #       left, r_right, axis                      x: range, and what it is
 #       bar, bar_bytes                           a scale for heights
 #       reserved, segments, empty, empty_bytes, split_bytes, folds    of the last column
@@ -76,6 +77,7 @@ function cast(column,    i, j, low, high) {
 }
 
 BEGIN {
+    marks = 0
     split("weights kv activations logits workspace other", tags)
     for (i in tags) known[tags[i]] = 1
     split("model dtype policy kv activations workspace backend ctx batch prompt", option)
@@ -241,9 +243,15 @@ END {
         for (j = 1; j <= boxes; j++)
             if (kind[j] == kinds[k])
                 printf "%.7g %.7g %d %d\n", left + box_x0[j] * step, left + box_x1[j] * step, box_y0[j], box_y1[j]
-        if (!count[kinds[k]]) print "NaN NaN NaN NaN"
         print "END_OF_BOXES"
     }
+    print "$edges << END_OF_EDGES"
+    for (j = 1; j <= boxes; j++) {
+        if (kind[j] != "segment" || box_y1[j] - box_y0[j] < 6) continue
+        printf "%.7g %d %.7g\n", left + box_x0[j] * step, box_y0[j], (box_x1[j] - box_x0[j]) * step
+        edges++
+    }
+    print "END_OF_EDGES"
 
     # The segments of the last column from below, and what is live in them.
     for (i = 1; i <= n; i++) {
@@ -275,7 +283,6 @@ END {
         printf "%.1f \"%s%s%s\"\n", named, (j - i > 1 ? j - i " x " : ""), mib(held[id]), \
                (free ? ", " mib(free) " free" : "")
     }
-    if (!names) print "NaN -"
     print "END_OF_NAMES"
     for (bar = 4096; bar * 2 <= scaled / 5; bar *= 2) continue
 
@@ -290,6 +297,7 @@ END {
     printf "model_name = '%s'\nsettings = '%s'\nr_ending = '%s'\n", model, settings, ending
     printf "axis = '%s'\n", every ? "events" : by_step ? "steps" : header["kv"] ~ /^none/ ? "tokens of context" : "tokens in the cache"
     printf "left = %.0f.0\nr_right = %.0f.0\nbar_bytes = %.0f.0\nbar = %.3f\n", left, left + step * wide, bar, bar * tall / total
-    printf "steps = %d\nsegments = %d\nempty = %d\nfolds = %d\n", marks, segments, empty, folds
+    printf "steps = %d\nsegments = %d\nempty = %d\nfolds = %d\nnames = %d\nedges = %d\n", \
+           marks, segments, empty, folds, names, edges
     printf "reserved = %.0f.0\nempty_bytes = %.0f.0\nsplit_bytes = %.0f.0\n", reserved, empty_bytes, split_bytes
 }

@@ -20,7 +20,8 @@ title = sprintf("%s: %s in %s; ", model_name, bytes(reserved), plural(segments, 
 title = title.(split_bytes + empty_bytes == 0 ? "every byte is in a live block" : \
     split_bytes == 0 ? "" : sprintf("%s lie free beside live blocks", bytes(split_bytes)))
 if (empty > 0) {
-    title = title.sprintf("%s%s in %d that hold none", split_bytes > 0 ? ", " : "", bytes(empty_bytes), empty)
+    title = title.sprintf("%s%s in %d that %s none", split_bytes > 0 ? ", " : "", bytes(empty_bytes), \
+                          empty, empty == 1 ? "holds" : "hold")
 }
 if (r_ending ne "") { title = r_ending.": ".title }
 load here."title.gp"
@@ -28,6 +29,7 @@ load here."title.gp"
 set xrange [left:r_right]
 set yrange [0:y1 - y0]
 set xlabel axis.(steps > x1 - x0 ? sprintf(" (%d of %d steps are drawn)", x1 - x0, steps) : "")
+if (r_right - left < 10) { set xtics 1 }
 set ylabel "segments, stacked as they came" offset -2.6, 0
 unset ytics
 unset grid
@@ -38,9 +40,10 @@ set tmargin at screen pixel_y(y1)
 key_font = plain(11)
 set key at screen pixel_x(x0), pixel_y(y1 + 50) top left Left reverse horizontal maxrows 2 samplen 1.2 width 1 font key_font
 
-# The scale of the heights.
-set arrow 1 from graph -0.018, first 0 to graph -0.018, first bar heads size graph 0.004, 90 linewidth 1.5 linecolor rgb black
-set label 1 bytes(bar_bytes) at graph -0.032, first bar / 2 center rotate font plain(11)
+# The scale of the heights, at the upper end of the axis.
+set arrow 1 from graph -0.018, first y1 - y0 - bar to graph -0.018, first y1 - y0 heads size graph 0.004, 90 \
+    linewidth 1.5 linecolor rgb black
+set label 1 bytes(bar_bytes) at graph -0.032, first y1 - y0 - bar / 2 center rotate font plain(11)
 
 boxes(kind, style, words) = value("has_".kind) == 0 ? "" : \
     sprintf("$%s using 1:3:1:2:3:4 with boxxyerror %s %s, ", kind, style, words)
@@ -55,5 +58,5 @@ eval "plot ".boxes("segment", solid(faint), "title 'free'")\
             .boxes("logits", solid(c_logits), "title 'logits'")\
             .boxes("kv", solid(c_kv), "title 'kv'")\
             .boxes("weights", solid(c_weights), "title 'weights".(folds > 0 ? ", folded'" : "'"))\
-            ."$segment using 1:($4 - $3 < 6 ? NaN : $3):($2 - $1):(0) with vectors nohead linecolor rgb 'white' linewidth 1 notitle, "\
-            ."$names using (r_right):1:2 with labels left offset 0.6, 0 font plain(10) textcolor rgb grey notitle"
+            .(edges == 0 ? "" : "$edges using 1:2:3:(0) with vectors nohead linecolor rgb 'white' linewidth 1 notitle, ")\
+            .(names == 0 ? "" : "$names using (r_right):1:2 with labels left offset 0.6, 0 font plain(10) textcolor rgb grey notitle, ")

@@ -3,8 +3,6 @@
 # A chart sets `out`, the name of its output, and loads this file; it ends by setting `title`,
 # `settings` and `most`, loading title.gp and drawing. Nothing is written before that.
 
-set encoding utf8
-
 # Okabe and Ito's colours, which stay apart in colour-blindness; paler shades of them for what is
 # free. What lies next to each other in a chart also differs in lightness.
 black = "#000000"; grey = "#6E6E6E"; pale = "#C8C8C8"; faint = "#ECECEC"
@@ -23,11 +21,11 @@ size(b) = b >= 4 * GiB ? sprintf("%.2f GiB", b / GiB) : \
           b >= KiB ? sprintf("%.1f KiB", b / KiB) : sprintf("%.0f B", b)
 bytes(b) = b < 0 ? "-".size(-b) : size(b)
 signed(b) = b < 0 ? "-".size(-b) : "+".size(b)
-unit(most) = most >= 4 * GiB ? GiB : MiB
-unit_name(most) = most >= 4 * GiB ? "GiB" : "MiB"
+unit(most) = most >= 4 * GiB ? GiB : most >= MiB ? MiB : KiB
+unit_name(most) = most >= 4 * GiB ? "GiB" : most >= MiB ? "MiB" : "KiB"
 percent(part, whole) = sprintf(abs(part) < 0.0995 * whole ? "%.1f %%" : "%.0f %%", \
                                whole > 0 ? 100.0 * part / whole : 0)
-plural(n, word) = sprintf("%d %s%s", n, word, n == 1 ? "" : "s")
+plural(n, word) = sprintf("%d %s%s", int(n), word, n == 1 ? "" : "s")
 
 # The terminal, by the ending of the output.
 ending = strlen(out) > 4 ? out[strlen(out) - 3:strlen(out)] : ""

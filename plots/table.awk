@@ -9,6 +9,7 @@
 #       r_base_COLUMN        the state after loading or, when it is not known, that of row 0
 #       r_top_COLUMN         the largest
 #       r_left, r_right      range of x
+#       r_end                the right end in words
 #       r_axis               what x is
 #       r_rows, r_ending     number of rows; "out of memory", "interrupted" or ""
 #       r_bumps, r_drops     rows with a bump; those where it is negative
@@ -44,6 +45,7 @@ function row_ok(    i) {
 }
 
 BEGIN {
+    rows = 0
     split("step ctx weights kv activations logits workspace other requested rounding split cached " \
           "reserved peak_requested peak_reserved segments kv_ideal bump cause ms", column)
     split("model dtype policy kv activations workspace backend ctx batch prompt", shown)
@@ -114,4 +116,5 @@ END {
         }
     print "END_OF_ROWS"
     set_number("right", x)
+    set_text("end", by_step ? "step " x : x (x == 1 ? " token" : " tokens"))
 }
