@@ -95,8 +95,8 @@ export MEMTRACE_QUICK WATCH MEMTRACE_SHARED
 
 # ---- the rest ------------------------------------------------------------------------------------------
 
-bench: all
-	sh tests/bench.sh
+bench: all $(BUILD)/tests/bench_alloc
+	@sh tests/bench.sh $(BUILD) ./$(PROGRAM)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/memtrace/plots

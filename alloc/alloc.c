@@ -4,6 +4,7 @@
  * it. A handle is the entry's number and its generation, so that a second free, or a handle never
  * given out, is seen and refused. The policy places; this file counts, tells and checks. */
 #include "alloc/internal.h"
+#include "base/size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,6 +12,9 @@
 #include <time.h>
 
 #define LISTENERS 4
+
+/* More than any device holds. Below it no rounding overflows. */
+#define TOO_LARGE (UINT64_C(1) << 60)
 
 #ifdef MT_WALK
 static mt_status walk_all(const mt_alloc *a, mt_error *err);
@@ -193,7 +197,12 @@ static void note_refusal(mt_alloc *a, const mt_request *r) {
     f->reserved = a->ledger.reserved.current;
     f->free_total = a->ledger.split + a->ledger.cached;
     f->step = a->step;
-    a->policy->ops->refusal(a->policy, r->bytes, r->stream, &f->segment, &f->largest_free);
+    a->policy->ops->refusal(a->policy, r->bytes < TOO_LARGE ? r->bytes : TOO_LARGE, r->stream,
+                            &f->segment, &f->largest_free);
+    if (f->segment < f->rounded)
+        f->segment = f->rounded;
+    if (f->segment <= (uint64_t)1 << 61)
+        f->segment = mt_round_up(f->segment, a->source->granularity);
     mt_event e = { .id = a->cause_id,
                    .offset = f->source_free,
                    .requested = r->bytes,
@@ -205,7 +214,7 @@ static void note_refusal(mt_alloc *a, const mt_request *r) {
     send(a, &e);
 }
 
-/* Reads and clears what an event left broken. */
+/* What an event left broken; it stays so. */
 static mt_status settle(mt_alloc *a, mt_error *err) {
     if (a->broken.status == MT_OK)
         return MT_OK;
@@ -240,7 +249,7 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
     /* An entry is taken before the policy runs: completing a pending free frees entries too. */
     take_entry(a, number);
     mt_status status =
-        request->bytes >= (uint64_t)1 << 60
+        request->bytes >= TOO_LARGE
             ? mt_fail(err, MT_NO_MEMORY, "%" PRIu64 " bytes are more than any device holds",
                       request->bytes)
             : a->policy->ops->get(a->policy, request->bytes, request->stream, number, &place, err);
@@ -264,7 +273,9 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
 /* The entry of a handle, or NULL with a line that says what is wrong with it. */
 static live *find_live(const mt_alloc *a, mt_mem mem, mt_error *err) {
     uint32_t number = (uint32_t)mem.handle, generation = (uint32_t)(mem.handle >> 32);
-    if (number == 0 || number >= a->lives || generation > a->live[number].generation) {
+    const bool known = number != 0 && number < a->lives;
+    if (!known || generation > a->live[number].generation ||
+        (generation == a->live[number].generation && a->live[number].state == LIVE_NONE)) {
         mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") was never given out", mem.ptr,
                 mem.handle);
         return NULL;
@@ -310,7 +321,8 @@ void mt_alloc_trim(mt_alloc *a) {
 }
 
 uint64_t mt_alloc_roundup(const mt_alloc *a, uint64_t bytes) {
-    return a->policy->ops->roundup(a->policy, bytes);
+    uint64_t rounded = a->policy->ops->roundup(a->policy, bytes);
+    return rounded >= bytes ? rounded : UINT64_MAX; /* less: it overflowed */
 }
 
 void mt_alloc_mark(mt_alloc *a, uint64_t ctx, uint64_t kv_ideal, uint64_t nanoseconds) {
@@ -489,4 +501,26 @@ static mt_status walk_all(const mt_alloc *a, mt_error *err) {
 mt_status mt_alloc_check(const mt_alloc *a, mt_error *err) {
     MT_TRY(walk_all(a, err));
     return a->policy->ops->merged != NULL ? a->policy->ops->merged(a->policy, err) : MT_OK;
+}
+
+static mt_status ignore_segment(void *context, uint32_t number, uint32_t slot, uint64_t bytes,
+                                uint64_t mapped, mt_error *err) {
+    (void)context, (void)number, (void)slot, (void)bytes, (void)mapped, (void)err;
+    return MT_OK;
+}
+
+static mt_status note_largest(void *context, mt_piece kind, uint64_t offset, uint64_t bytes,
+                              uint32_t number, mt_error *err) {
+    uint64_t *largest = context;
+    (void)offset, (void)number, (void)err;
+    if (kind == MT_PIECE_FREE && bytes > *largest)
+        *largest = bytes;
+    return MT_OK;
+}
+
+uint64_t mt_alloc_largest_free(const mt_alloc *a) {
+    uint64_t largest = 0;
+    mt_visitor v = { ignore_segment, note_largest, &largest };
+    a->policy->ops->walk(a->policy, &v, NULL);
+    return largest;
 }

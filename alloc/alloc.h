@@ -60,7 +60,7 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
 mt_status mt_alloc_put(mt_alloc *a, mt_mem *mem, mt_error *err);
 
 /* Says that another stream uses the memory: a later free completes only when that stream is done
- * (mt_alloc_finish, or at the next request while nothing is held back). */
+ * (at the next request while nothing is held back, or at a trim). */
 mt_status mt_alloc_use(mt_alloc *a, mt_mem mem, uint32_t stream, mt_error *err);
 
 /* Holds back (true) or lets go (false) the completion of work on all streams: while held, a free of
@@ -106,6 +106,12 @@ mt_status mt_alloc_info(const mt_alloc *a, mt_mem mem, mt_live_info *out, mt_err
  * when something does not hold. Debug builds (MT_WALK) do so after every event. */
 mt_status mt_alloc_check(const mt_alloc *a, mt_error *err);
 
+/* The largest free block of all, whoever may use it; a full walk. */
+uint64_t mt_alloc_largest_free(const mt_alloc *a);
+
+/* Whether the word before the first ',' or ':' is a policy's name. */
+bool mt_policy_known(const char *word);
+
 /* What stood in the way of a refused request, for the report: largest free block that could serve
  * it, free bytes in all. Valid after mt_alloc_get returned MT_NO_MEMORY, until the next request. */
 typedef struct mt_refusal {
@@ -116,7 +122,7 @@ typedef struct mt_refusal {
     uint64_t source_free;  /* of the source, when it refused */
     uint64_t reserved;     /* held by this allocator then */
     uint64_t free_total;   /* free bytes inside held segments: split + cached */
-    uint64_t largest_free; /* the largest free block among them */
+    uint64_t largest_free; /* the largest of them that the request could use */
     int32_t step;
 } mt_refusal;
 const mt_refusal *mt_alloc_refusal(const mt_alloc *a);

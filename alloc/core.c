@@ -32,15 +32,40 @@ static void unlink_segment(mt_core *c, mt_segment *s) {
         c->last = s->prev;
 }
 
+/* Pages are mapped and unmapped one by one: each is a piece of its own to the source. */
+static void unmap_pages(mt_core *c, const mt_segment *s, uint64_t from, uint64_t to) {
+    for (uint64_t at = from; at < to; at += s->page)
+        c->source->unmap(c->source, s->base, at, s->page);
+}
+
+/* All of them or none. */
+static mt_status map_pages(mt_core *c, const mt_segment *s, uint64_t from, uint64_t to,
+                           mt_error *err) {
+    for (uint64_t at = from; at < to; at += s->page) {
+        mt_status status = c->source->map(c->source, s->base, at, s->page, err);
+        if (status != MT_OK) {
+            unmap_pages(c, s, from, at);
+            return status;
+        }
+    }
+    return MT_OK;
+}
+
 /* Returns a segment's memory to the source, mapped pages and range if it is growable. */
 static void return_memory(mt_core *c, mt_segment *s) {
     if (s->page == 0) {
         c->source->give(c->source, s->base, s->bytes);
         return;
     }
-    for (mt_block *b = s->first; b != NULL; b = b->next)
-        if (b->mapped)
-            c->source->unmap(c->source, s->base, b->offset, b->size);
+    /* Whole runs of mapped blocks: pages begin and end with a run, not with a block. */
+    for (mt_block *b = s->first; b != NULL; b = b->next) {
+        uint64_t from = b->offset;
+        if (!b->mapped)
+            continue;
+        while (b->next != NULL && b->next->mapped)
+            b = b->next;
+        unmap_pages(c, s, from, b->offset + b->size);
+    }
     c->source->release(c->source, s->base, s->bytes);
 }
 
@@ -306,7 +331,7 @@ void mt_core_merge(mt_core *c, mt_block *b, mt_block *other) {
 mt_status mt_core_map(mt_core *c, mt_block *b, uint64_t bytes, mt_block **rest, mt_error *err) {
     mt_segment *s = b->segment;
     uint64_t n = mt_round_up(bytes, s->page);
-    mt_status status = c->source->map(c->source, s->base, b->offset, n, err);
+    mt_status status = map_pages(c, s, b->offset, b->offset + n, err);
     if (status != MT_OK) {
         tell(c, 'x', s->number, b->offset, s->page);
         return status;
@@ -331,7 +356,7 @@ bool mt_core_unmap(mt_core *c, mt_block *b, mt_block **head, mt_block **tail) {
         *head = mt_core_split(c, b, from - b->offset);
     if (to < b->offset + b->size)
         *tail = split_rest(c, b, to - from);
-    c->source->unmap(c->source, s->base, from, to - from);
+    unmap_pages(c, s, from, to);
     b->mapped = false;
     s->mapped -= to - from;
     c->reserved -= to - from;

@@ -19,6 +19,11 @@ const mt_policy_ops *mt_policy_find(const char *spec, const char **options) {
     return NULL;
 }
 
+bool mt_policy_known(const char *word) {
+    const char *options;
+    return mt_policy_find(word, &options) != NULL;
+}
+
 /* Copies [from, from + n) as a string; false when it does not fit. */
 static bool copy(char *to, size_t room, const char *from, size_t n) {
     if (n >= room)

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define TORCH_SPARE 8 /* records that one attempt to serve a request may use */
+
 /* ---- sizes
  * --------------------------------------------------------------------------------------- */
 
@@ -202,6 +204,7 @@ static mt_status any_memory(torch *t, torch_pool *p, uint64_t size, uint32_t str
     if (status != MT_NO_MEMORY)
         return status;
     torch_release_all(t);
+    MT_TRY(mt_core_spare(&t->base.core, TORCH_SPARE, err)); /* the release may have used them */
     t->stats.num_alloc_retries++;
     status = new_memory(t, p, size, stream, out, err);
     if (status == MT_NO_MEMORY)
@@ -257,7 +260,7 @@ static void count_request(torch *t, const mt_block *b, uint64_t bytes) {
 static mt_status torch_get(mt_policy *base, uint64_t bytes, uint32_t stream, uint32_t live,
                            mt_place *place, mt_error *err) {
     torch *t = (torch *)base;
-    MT_TRY(mt_core_spare(&base->core, 8, err));
+    MT_TRY(mt_core_spare(&base->core, TORCH_SPARE, err));
     torch_process_waits(t, false);
     uint64_t size = round_size(&t->options, bytes);
     torch_pool *p = size <= TORCH_SMALL_MAX ? &t->small : &t->large;

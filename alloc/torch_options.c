@@ -109,7 +109,7 @@ static mt_status read_version(torch_options *o, const char *value, mt_error *err
     unsigned major, minor;
     char rest;
     int n = sscanf(value, "%4u.%4u%c", &major, &minor, &rest);
-    if (n < 2 || (n == 3 && rest != '.') || major < 1 || major > 99)
+    if (n < 2 || (n == 3 && rest != '.') || major < 1 || major > 99 || minor > 9999)
         return wrong("version", value, "a PyTorch release such as 2.11", err);
     unsigned release = major * 10000 + minor;
     o->order = release < 20012   ? MT_ORDER_ADDRESS

@@ -1,7 +1,7 @@
 /* cli.h - what the commands share: options, a session, progress, signals.
  *
- * Only cli/ prints, exits and reads the command line and the environment. A command is a function of
- * its own argc and argv that returns an exit status (base/status.h). */
+ * Only cli/ prints, exits and reads the command line and the environment. A command is a function
+ * of its own argc and argv that returns an exit status (base/status.h). */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
 
@@ -13,7 +13,8 @@
 
 #define MT_VERSION "0.1.0"
 
-/* ---- options ----------------------------------------------------------------------------------- */
+/* ---- options -----------------------------------------------------------------------------------
+ */
 
 /* Options of every command that runs the engine, as given; NULL or 0 where not given. */
 typedef struct cli_options {
@@ -26,8 +27,8 @@ typedef struct cli_options {
 
 extern const struct argp cli_engine_argp; /* child parser; input: cli_options */
 
-/* Parses argv for a command: its own argp, whose children hold cli_engine_argp. Ends the program with
- * status 2 on a usage error, as argp does. */
+/* Parses argv for a command: its own argp, whose children hold cli_engine_argp. Ends the program
+ * with status 2 on a usage error, as argp does. */
 void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 /* Reads an option's number or size; a usage error when it is none. */
@@ -35,7 +36,11 @@ uint64_t cli_number(struct argp_state *state, const char *name, const char *text
                     uint64_t most);
 uint64_t cli_size(struct argp_state *state, const char *name, const char *text);
 
-/* ---- a session --------------------------------------------------------------------------------- */
+/* A usage error: an argument where none belongs. hint: what to do instead, or "". */
+void cli_unexpected(struct argp_state *state, const char *argument, const char *hint);
+
+/* ---- a session ---------------------------------------------------------------------------------
+ */
 
 /* All that a run is made of, opened in this order. */
 typedef struct cli_session {
@@ -53,7 +58,8 @@ typedef struct cli_session {
     mt_engine *engine;
 } cli_session;
 
-/* Opens everything up to the prompt; takes no device memory. computes: the command needs results. */
+/* Opens everything up to the prompt; takes no device memory. computes: the command needs results.
+ */
 mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err);
 
 /* Loads the model, with progress. */
@@ -69,9 +75,15 @@ void cli_close(cli_session *s);
 void cli_header(const cli_session *s, const char *command,
                 void (*line)(void *context, const char *text), void *context);
 
-/* ---- to the user --------------------------------------------------------------------------------- */
+/* ---- to the user
+ * --------------------------------------------------------------------------------- */
 
-/* Prints "memtrace: text" to stderr and returns the status. */
+/* Text of the user's as it may stand in a message: on one line, cut where it is long. */
+#define CLI_SHOWN 64
+const char *cli_shown(char buffer[CLI_SHOWN], const char *text);
+
+/* Prints "memtrace: text" to stderr and returns the status. Leaves a failed standard output to
+ * cli_flush. */
 int cli_fail(mt_status status, const mt_error *err);
 
 /* Flushes stdout; MT_FAILED, with a line printed, when something did not reach it. */
@@ -94,11 +106,13 @@ void cli_progress_start(cli_progress *p, bool quiet, const char *what, const cha
 void cli_progress_show(cli_progress *p, uint64_t done);
 void cli_progress_end(cli_progress *p); /* clears the line */
 
-/* ---- the commands ------------------------------------------------------------------------------------ */
+/* ---- the commands
+ * ------------------------------------------------------------------------------------ */
 
 int cli_run(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_verify(int argc, char **argv);
+int cli_sweep(int argc, char **argv);
 
 #endif

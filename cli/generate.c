@@ -24,13 +24,13 @@ enum { KEY_IDS = 512, KEY_STOP };
 
 static const struct argp_option options[] = {
     { 0, 0, 0, 0, "Generating:", -1 },
-    { "ids", KEY_IDS, 0, 0, "print only the generated ids, blanks between, one line a sequence", 0 },
+    { "ids", KEY_IDS, 0, 0, "print only the generated ids, blanks between, one line a sequence",
+      0 },
     { "stop", KEY_STOP, 0, 0, "end at <|endoftext|>", 0 },
     { 0 },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
+static error_t parse(int key, char *arg, struct argp_state *state) {
     generate_options *o = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
@@ -43,7 +43,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->stop = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "%s: no argument is expected here; see --prompt", arg);
+        cli_unexpected(state, arg, "; see --prompt");
         return 0;
     case ARGP_KEY_END:
         if (o->engine.json || o->engine.trace)
@@ -67,8 +67,7 @@ typedef struct printer {
     mt_error err;
 } printer;
 
-static mt_status print_text(printer *p, const int32_t *ids, size_t n)
-{
+static mt_status print_text(printer *p, const int32_t *ids, size_t n) {
     char *text;
     size_t bytes;
     MT_TRY(mt_tokenizer_decode(p->s->tokenizer, ids, n, &text, &bytes, &p->err));
@@ -78,8 +77,7 @@ static mt_status print_text(printer *p, const int32_t *ids, size_t n)
     return MT_OK;
 }
 
-static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32_t *next)
-{
+static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32_t *next) {
     printer *p = context;
     (void)ctx;
     p->stopped |= p->streams && *next == p->stop;
@@ -92,16 +90,14 @@ static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32
 }
 
 /* Number of ids of a sequence up to the stop id, which is not counted. */
-static size_t length(const printer *p, const int32_t *ids, size_t n)
-{
+static size_t length(const printer *p, const int32_t *ids, size_t n) {
     size_t i = 0;
     while (i < n && ids[i] != p->stop)
         i++;
     return i;
 }
 
-static mt_status print_sequence(printer *p, const int32_t *prompt, const int32_t *ids, size_t n)
-{
+static mt_status print_sequence(printer *p, const int32_t *prompt, const int32_t *ids, size_t n) {
     size_t count = length(p, ids, n);
     if (p->o->ids) {
         for (size_t i = 0; i < count; i++)
@@ -114,12 +110,12 @@ static mt_status print_sequence(printer *p, const int32_t *prompt, const int32_t
     return MT_OK;
 }
 
-static mt_status set_up(printer *p, mt_error *err)
-{
+static mt_status set_up(printer *p, mt_error *err) {
     cli_session *s = p->s;
     if (!p->o->ids && s->tokenizer == NULL)
-        return mt_fail(err, MT_BAD, "text needs a vocabulary: --tokenizer DIR, a --model folder with "
-                                    "vocab.json and merges.txt, or --ids for ids");
+        return mt_fail(err, MT_BAD,
+                       "text needs a vocabulary: --tokenizer DIR, a --model folder with "
+                       "vocab.json and merges.txt, or --ids for ids");
     p->stop = -1;
     if (p->o->stop)
         p->stop = s->tokenizer != NULL ? mt_tokenizer_end_of_text(s->tokenizer)
@@ -128,8 +124,7 @@ static mt_status set_up(printer *p, mt_error *err)
     return MT_OK;
 }
 
-static mt_status generate(printer *p, mt_error *err)
-{
+static mt_status generate(printer *p, mt_error *err) {
     cli_session *s = p->s;
     MT_TRY(set_up(p, err));
     MT_TRY(cli_load(s, err));
@@ -153,8 +148,7 @@ static mt_status generate(printer *p, mt_error *err)
     return status;
 }
 
-int cli_generate(int argc, char **argv)
-{
+int cli_generate(int argc, char **argv) {
     generate_options o = { 0 };
     cli_session s = { 0 };
     mt_error err;

@@ -10,18 +10,19 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "run", cli_run },
-    { "generate", cli_generate },
-    { "tokenize", cli_tokenize },
-    { "verify", cli_verify },
+    { "run", cli_run },       { "generate", cli_generate }, { "tokenize", cli_tokenize },
+    { "verify", cli_verify }, { "sweep", cli_sweep },
 };
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     argp_err_exit_status = MT_BAD;
     cli_catch_interrupts();
-    if (argc < 2 || argv[1][0] == '-')
+    if (argc < 2 || argv[1][0] == '-') {
+        static char name[] = "memtrace";
+        if (argc > 0)
+            argv[0] = name; /* as messages begin */
         return cli_run(argc, argv);
+    }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) {
             static char name[64];
@@ -29,9 +30,11 @@ int main(int argc, char **argv)
             argv[1] = name;
             return commands[i].run(argc - 1, argv + 1);
         }
+    char shown[CLI_SHOWN];
     fprintf(stderr,
-            "memtrace: there is no command %s: expected run, generate, tokenize or verify (memtrace "
+            "memtrace: there is no command %s: expected run, generate, tokenize, verify or sweep "
+            "(memtrace "
             "--help)\n",
-            argv[1]);
+            cli_shown(shown, argv[1]));
     return MT_BAD;
 }

@@ -60,7 +60,8 @@ static const struct argp_option options[] = {
     { "seed", KEY_SEED, "N", 0, "of seeded weights and ids (0)", 0 },
     { "dtype", KEY_DTYPE, "f32|bf16|f16", 0,
       "element type; only --backend none takes all of them (f32)", 0 },
-    { "tokenizer", KEY_TOKENIZER, "DIR", 0, "folder of vocab.json and merges.txt (the model's)", 0 },
+    { "tokenizer", KEY_TOKENIZER, "DIR", 0, "folder of vocab.json and merges.txt (the model's)",
+      0 },
     { 0, 0, 0, 0, "Memory:", 3 },
     { "policy", KEY_POLICY, "SPEC", 0,
       "torch[,option:value...], block:SIZE[,round:N][,fit:best|first][,keep:all|none] or "
@@ -90,36 +91,41 @@ static const struct argp_option options[] = {
 };
 
 uint64_t cli_number(struct argp_state *state, const char *name, const char *text, uint64_t least,
-                    uint64_t most)
-{
+                    uint64_t most) {
     uint64_t value = 0;
+    char shown[CLI_SHOWN];
     if (!mt_parse_u64(text, least, most, &value))
-        argp_error(state, "--%s %s: expected an integer from %" PRIu64 " to %" PRIu64, name, text,
-                   least, most);
+        argp_error(state, "--%s %s: expected an integer from %" PRIu64 " to %" PRIu64, name,
+                   cli_shown(shown, text), least, most);
     return value;
 }
 
-uint64_t cli_size(struct argp_state *state, const char *name, const char *text)
-{
+uint64_t cli_size(struct argp_state *state, const char *name, const char *text) {
     uint64_t value = 0;
+    char shown[CLI_SHOWN];
     if (!mt_parse_size(text, &value))
-        argp_error(state, "--%s %s: expected a size such as 4096, 64KiB or 2GiB", name, text);
+        argp_error(state, "--%s %s: expected a size such as 4096, 64KiB or 2GiB", name,
+                   cli_shown(shown, text));
     return value;
+}
+
+void cli_unexpected(struct argp_state *state, const char *argument, const char *hint) {
+    char shown[CLI_SHOWN];
+    argp_error(state, "%s: no argument is expected here%s", cli_shown(shown, argument), hint);
 }
 
 /* True for the second of two words, false for the first; anything else is a usage error. */
 static bool second(struct argp_state *state, const char *name, const char *text, const char *a,
-                   const char *b)
-{
+                   const char *b) {
+    char shown[CLI_SHOWN];
     if (strcmp(text, a) != 0 && strcmp(text, b) != 0)
-        argp_error(state, "--%s %s: expected %s or %s", name, text, a, b);
+        argp_error(state, "--%s %s: expected %s or %s", name, cli_shown(shown, text), a, b);
     return strcmp(text, b) == 0;
 }
 
 #define SHAPE_MOST (1 << 24)
 
-static error_t parse_number(int key, const char *arg, struct argp_state *state, cli_options *o)
-{
+static error_t parse_number(int key, const char *arg, struct argp_state *state, cli_options *o) {
     switch (key) {
     case KEY_CTX:
         o->ctx = cli_number(state, "ctx", arg, 1, SHAPE_MOST);
@@ -137,7 +143,7 @@ static error_t parse_number(int key, const char *arg, struct argp_state *state, 
         o->heads = cli_number(state, "heads", arg, 1, 1 << 20);
         return 0;
     case KEY_WIDTH:
-        o->width = cli_number(state, "width", arg, 1, 1 << 20);
+        o->width = cli_number(state, "width", arg, 1, 1 << 18); /* 4 * width is at most 2^20 */
         return 0;
     case KEY_VOCAB:
         o->vocab = cli_number(state, "vocab", arg, 1, SHAPE_MOST);
@@ -161,8 +167,7 @@ static error_t parse_number(int key, const char *arg, struct argp_state *state, 
     }
 }
 
-static error_t parse_word(int key, const char *arg, struct argp_state *state, cli_options *o)
-{
+static error_t parse_word(int key, const char *arg, struct argp_state *state, cli_options *o) {
     switch (key) {
     case KEY_PROMPT:
         o->prompt = arg;
@@ -217,8 +222,7 @@ static error_t parse_word(int key, const char *arg, struct argp_state *state, cl
     }
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
+static error_t parse(int key, char *arg, struct argp_state *state) {
     cli_options *o = state->input;
     error_t taken = parse_number(key, arg, state, o);
     if (taken == ARGP_ERR_UNKNOWN)
@@ -237,8 +241,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const struct argp cli_engine_argp = { .options = options, .parser = parse };
 
-void cli_parse(const struct argp *argp, int argc, char **argv, void *input)
-{
+void cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
     if (argp_parse(argp, argc, argv, 0, NULL, input) != 0)
         exit(MT_BAD);
 }

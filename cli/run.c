@@ -1,8 +1,8 @@
 /* run.c - `memtrace run`, the main job: one generation, one row a step.
  *
- * The rows are made from the allocator's events as they come; they go to stdout as the .dat table or
- * as JSON, and to the summary. The trace is written beside. Whatever ends the run early, the rows so
- * far are kept and the last line says what happened. */
+ * The rows are made from the allocator's events as they come; they go to stdout as the .dat table
+ * or as JSON, and to the summary. The trace is written beside. Whatever ends the run early, the
+ * rows so far are kept and the last line says what happened. */
 #include "cli/cli.h"
 #include "reports/json.h"
 #include "reports/summary.h"
@@ -12,7 +12,8 @@
 #include <string.h>
 
 static const char doc[] =
-    "Runs one greedy generation with every device byte taken through an instrumented allocator, and "
+    "Runs one greedy generation with every device byte taken through an instrumented allocator, "
+    "and "
     "prints one row per step: what was requested (by tag), what the allocator added, what is "
     "reserved, and which request caused each bump.\v"
     "Commands: run (this one, the default), generate (text in, text out), tokenize, verify (is the "
@@ -22,15 +23,15 @@ static const char doc[] =
     "  memtrace --backend none --model gpt2-xl --batch 8 > xl.dat      a dry run\n"
     "  memtrace --policy block:2MiB --kv paged:16 --trace t.zst > paged.dat\n"
     "  memtrace --policy torch,expandable_segments:True > expandable.dat\n\n"
-    "Exit status: 0 done; 1 a check did not hold; 2 bad input or usage; 3 out of device memory; 4 a "
+    "Exit status: 0 done; 1 a check did not hold; 2 bad input or usage; 3 out of device memory; 4 "
+    "a "
     "device, library or write failed; 130 interrupted.";
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
+static error_t parse(int key, char *arg, struct argp_state *state) {
     if (key == ARGP_KEY_INIT)
         state->child_inputs[0] = state->input;
     if (key == ARGP_KEY_ARG)
-        argp_error(state, "%s: no argument is expected here", arg);
+        cli_unexpected(state, arg, "");
     return ARGP_ERR_UNKNOWN;
 }
 
@@ -48,21 +49,19 @@ typedef struct run_out {
     bool columns_printed;
 } run_out;
 
-/* ---- headers and rows ---------------------------------------------------------------------------- */
+/* ---- headers and rows
+ * ---------------------------------------------------------------------------- */
 
-static void header_to_table(void *context, const char *text)
-{
+static void header_to_table(void *context, const char *text) {
     (void)context;
     printf("# %s\n", text);
 }
 
-static void header_to_trace(void *context, const char *text)
-{
+static void header_to_trace(void *context, const char *text) {
     mt_trace_header(context, text);
 }
 
-static void header_to_json(void *context, const char *text)
-{
+static void header_to_json(void *context, const char *text) {
     char name[64];
     const char *value = strchr(text, ' ');
     if (value == NULL || (size_t)(value - text) >= sizeof name)
@@ -73,15 +72,13 @@ static void header_to_json(void *context, const char *text)
 }
 
 /* The line that names the columns is the last of the header: right before the first row. */
-static void print_columns(run_out *out)
-{
+static void print_columns(run_out *out) {
     if (out->json == NULL && !out->columns_printed)
         printf("# %s\n", mt_table_columns);
     out->columns_printed = true;
 }
 
-static void on_row(void *context, const mt_row *row)
-{
+static void on_row(void *context, const mt_row *row) {
     run_out *out = context;
     mt_summary_row(out->summary, row);
     if (out->json != NULL) {
@@ -93,8 +90,7 @@ static void on_row(void *context, const mt_row *row)
     mt_table_print(stdout, row);
 }
 
-static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32_t *next)
-{
+static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32_t *next) {
     run_out *out = context;
     (void)ctx;
     (void)next;
@@ -106,10 +102,10 @@ static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32
     return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
 }
 
-/* ---- the run --------------------------------------------------------------------------------------- */
+/* ---- the run
+ * --------------------------------------------------------------------------------------- */
 
-static mt_status open_outputs(run_out *out, mt_error *err)
-{
+static mt_status open_outputs(run_out *out, mt_error *err) {
     cli_session *s = &out->s;
     MT_TRY(mt_summary_open(&out->summary, err));
     MT_TRY(mt_table_open(&out->table, mt_alloc_ledger(s->alloc), on_row, out, err));
@@ -125,8 +121,7 @@ static mt_status open_outputs(run_out *out, mt_error *err)
     return MT_OK;
 }
 
-static mt_status generate(run_out *out, mt_error *err)
-{
+static mt_status generate(run_out *out, mt_error *err) {
     cli_session *s = &out->s;
     uint32_t done;
     mt_generation g = { .on_step = on_step, .context = out, .stop = -1 };
@@ -137,44 +132,50 @@ static mt_status generate(run_out *out, mt_error *err)
                        mt_generate_steps(s->engine));
     mt_status status = mt_generate(s->engine, s->prompt, &g, NULL, &done, err);
     cli_progress_end(&out->progress);
+    MT_TRY(mt_table_status(out->table, err)); /* first: it says what did not hold */
     MT_TRY(status);
-    MT_TRY(mt_table_status(out->table, err));
     return mt_alloc_check(s->alloc, err);
 }
 
-static const char *ending(mt_status status)
-{
+static const char *ending(mt_status status) {
     return status == MT_INTERRUPTED ? "interrupted"
            : status == MT_NO_MEMORY ? "out of memory"
            : status == MT_OK        ? NULL
                                     : "failed";
 }
 
-/* Ends stdout and the trace as the run ended. */
-static mt_status close_outputs(run_out *out, mt_status status, mt_error *err)
-{
-    cli_session *s = &out->s;
+/* Ends stdout; what could not be written there, cli_flush will tell. */
+static void close_stdout(run_out *out, mt_status status) {
+    const cli_session *s = &out->s;
     const mt_refusal *refusal = status == MT_NO_MEMORY ? mt_alloc_refusal(s->alloc) : NULL;
     const char *end = ending(status);
-    mt_error late;
     if (out->json != NULL) {
-        if (mt_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal,
-                          &late) != MT_OK)
-            status = mt_fail(err, MT_FAILED, "%s", late.text);
+        mt_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal, NULL);
     } else {
         print_columns(out);
         if (end != NULL)
             printf("# %s\n", end);
     }
-    if (out->trace != NULL && mt_trace_commit(out->trace, end, &late) != MT_OK &&
-        (status == MT_OK || status == MT_INTERRUPTED))
-        status = mt_fail(err, MT_FAILED, "%s", late.text);
+}
+
+/* Ends the trace as the run ended; bad input and a failure leave none. */
+static mt_status close_trace(run_out *out, mt_status status, mt_error *err) {
+    mt_trace *trace = out->trace;
+    mt_error late;
+    if (trace == NULL || status == MT_BAD || status == MT_FAILED)
+        return status;
     out->trace = NULL;
+    if (mt_trace_commit(trace, ending(status), &late) == MT_OK)
+        return status;
+    if (status == MT_OK || status == MT_INTERRUPTED) {
+        *err = late;
+        return MT_FAILED;
+    }
+    cli_fail(MT_FAILED, &late);
     return status;
 }
 
-static void tell(const run_out *out, mt_status status)
-{
+static void tell(const run_out *out, mt_status status) {
     const cli_session *s = &out->s;
     if (!s->o.quiet)
         mt_summary_print(stderr, out->summary, mt_alloc_ledger(s->alloc),
@@ -183,8 +184,7 @@ static void tell(const run_out *out, mt_status status)
         mt_oom_print(stderr, mt_alloc_refusal(s->alloc));
 }
 
-int cli_run(int argc, char **argv)
-{
+int cli_run(int argc, char **argv) {
     cli_options o = { 0 };
     run_out out = { 0 };
     mt_error err;
@@ -194,7 +194,8 @@ int cli_run(int argc, char **argv)
         status = open_outputs(&out, &err);
     if (status == MT_OK) {
         status = generate(&out, &err);
-        status = close_outputs(&out, status, &err);
+        close_stdout(&out, status);
+        status = close_trace(&out, status, &err);
         tell(&out, status);
         if (status != MT_NO_MEMORY)
             cli_fail(status, &err);

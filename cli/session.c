@@ -3,6 +3,7 @@
 
 #include "base/output.h"
 #include "base/size.h"
+#include "engine/printable.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,15 +15,14 @@
 #define TORCH_WORKSPACE  8519680 /* what PyTorch requests for cuBLAS before sm_90 */
 #define END_OF_TEXT      50256
 
-/* ---- the model ---------------------------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------------------------------
+ */
 
-static bool reshaped(const cli_options *o)
-{
+static bool reshaped(const cli_options *o) {
     return o->layers || o->heads || o->width || o->vocab || o->positions;
 }
 
-static void reshape(mt_config *c, const cli_options *o)
-{
+static void reshape(mt_config *c, const cli_options *o) {
     c->layers = o->layers ? (uint32_t)o->layers : c->layers;
     c->heads = o->heads ? (uint32_t)o->heads : c->heads;
     c->width = o->width ? (uint32_t)o->width : c->width;
@@ -31,15 +31,13 @@ static void reshape(mt_config *c, const cli_options *o)
     c->positions = o->positions ? (uint32_t)o->positions : c->positions;
 }
 
-static mt_status open_preset(cli_session *s, mt_error *err)
-{
+static mt_status open_preset(cli_session *s, mt_error *err) {
     reshape(&s->config, &s->o);
     MT_TRY(mt_config_check(&s->config, err));
     return mt_checkpoint_seeded(&s->checkpoint, &s->config, s->o.seed, err);
 }
 
-static mt_status open_file(cli_session *s, mt_error *err)
-{
+static mt_status open_file(cli_session *s, mt_error *err) {
     if (access(s->o.model, F_OK) != 0)
         return mt_fail(err, MT_BAD,
                        "--model %.200s: there is no such file or folder, nor a preset of that name "
@@ -55,8 +53,7 @@ static mt_status open_file(cli_session *s, mt_error *err)
     return MT_OK;
 }
 
-static mt_status open_model(cli_session *s, mt_error *err)
-{
+static mt_status open_model(cli_session *s, mt_error *err) {
     bool preset = mt_config_preset(s->o.model, &s->config);
     MT_TRY(preset ? open_preset(s, err) : open_file(s, err));
     if (s->o.dtype == NULL)
@@ -66,14 +63,15 @@ static mt_status open_model(cli_session *s, mt_error *err)
     return mt_config_check(&s->config, err);
 }
 
-/* ---- device and allocator ----------------------------------------------------------------------- */
+/* ---- device and allocator -----------------------------------------------------------------------
+ */
 
-static mt_status open_device(cli_session *s, bool computes, mt_error *err)
-{
+static mt_status open_device(cli_session *s, bool computes, mt_error *err) {
     const char *name = s->o.backend == NULL ? "cpu" : s->o.backend;
     if (strcmp(name, "none") == 0) {
         if (computes)
-            return mt_fail(err, MT_BAD, "--backend none computes nothing; this command needs results");
+            return mt_fail(err, MT_BAD,
+                           "--backend none computes nothing; this command needs results");
         return mt_device_none(&s->device, err);
     }
     if (strcmp(name, "cuda") == 0)
@@ -81,14 +79,14 @@ static mt_status open_device(cli_session *s, bool computes, mt_error *err)
     if (strcmp(name, "cpu") != 0)
         return mt_fail(err, MT_BAD, "--backend %.60s: expected cpu, cuda or none", name);
     if (s->config.dtype != MT_F32)
-        return mt_fail(err, MT_BAD, "--dtype %s: the cpu back end computes f32 only; --backend none "
-                                    "accounts for all types",
+        return mt_fail(err, MT_BAD,
+                       "--dtype %s: the cpu back end computes f32 only; --backend none "
+                       "accounts for all types",
                        mt_dtype_name(s->config.dtype));
     return mt_device_cpu(&s->device, (int)s->o.threads, err);
 }
 
-static mt_status read_workspace(cli_session *s, mt_error *err)
-{
+static mt_status read_workspace(cli_session *s, mt_error *err) {
     const char *w = s->o.workspace;
     if (w == NULL || strcmp(w, "library") == 0)
         return MT_OK;
@@ -101,8 +99,7 @@ static mt_status read_workspace(cli_session *s, mt_error *err)
     return MT_OK;
 }
 
-static mt_status open_allocator(cli_session *s, mt_error *err)
-{
+static mt_status open_allocator(cli_session *s, mt_error *err) {
     s->capacity = s->o.capacity > 0 ? s->o.capacity : DEFAULT_CAPACITY;
     MT_TRY(read_workspace(s, err));
     if (s->device->computes)
@@ -112,10 +109,10 @@ static mt_status open_allocator(cli_session *s, mt_error *err)
     return mt_alloc_open(&s->alloc, s->source, s->o.policy, err);
 }
 
-/* ---- the prompt ----------------------------------------------------------------------------------- */
+/* ---- the prompt
+ * ----------------------------------------------------------------------------------- */
 
-static mt_status read_ids(cli_session *s, int32_t **ids, size_t *n, mt_error *err)
-{
+static mt_status read_ids(cli_session *s, int32_t **ids, size_t *n, mt_error *err) {
     const char *t = s->o.prompt_ids;
     *ids = malloc((strlen(t) + 1) * sizeof **ids);
     if (*ids == NULL)
@@ -137,8 +134,7 @@ static mt_status read_ids(cli_session *s, int32_t **ids, size_t *n, mt_error *er
 }
 
 /* An empty text is one <|endoftext|>, which needs no vocabulary. */
-static mt_status end_of_text(cli_session *s, int32_t **ids, size_t *n, mt_error *err)
-{
+static mt_status end_of_text(cli_session *s, int32_t **ids, size_t *n, mt_error *err) {
     int32_t id = s->tokenizer != NULL ? mt_tokenizer_end_of_text(s->tokenizer) : END_OF_TEXT;
     if (id < 0 || (uint32_t)id >= s->config.vocab)
         return mt_fail(err, MT_BAD, "an empty prompt is one <|endoftext|>, which this model lacks");
@@ -151,13 +147,13 @@ static mt_status end_of_text(cli_session *s, int32_t **ids, size_t *n, mt_error 
 }
 
 static mt_status encode(cli_session *s, const char *text, size_t bytes, int32_t **ids, size_t *n,
-                        mt_error *err)
-{
+                        mt_error *err) {
     if (bytes == 0)
         return end_of_text(s, ids, n, err);
     if (s->tokenizer == NULL)
-        return mt_fail(err, MT_BAD, "a prompt of text needs a vocabulary: --tokenizer DIR, or a "
-                                    "--model folder with vocab.json and merges.txt");
+        return mt_fail(err, MT_BAD,
+                       "a prompt of text needs a vocabulary: --tokenizer DIR, or a "
+                       "--model folder with vocab.json and merges.txt");
     MT_TRY(mt_tokenizer_encode(s->tokenizer, text, bytes, ids, n, err));
     for (size_t i = 0; i < *n; i++)
         if ((uint32_t)(*ids)[i] >= s->config.vocab)
@@ -166,8 +162,7 @@ static mt_status encode(cli_session *s, const char *text, size_t bytes, int32_t 
     return MT_OK;
 }
 
-static mt_status read_prompt(cli_session *s, int32_t **ids, size_t *n, mt_error *err)
-{
+static mt_status read_prompt(cli_session *s, int32_t **ids, size_t *n, mt_error *err) {
     if (s->o.prompt_ids != NULL)
         return read_ids(s, ids, n, err);
     if (s->o.prompt != NULL)
@@ -180,19 +175,20 @@ static mt_status read_prompt(cli_session *s, int32_t **ids, size_t *n, mt_error 
     return status;
 }
 
-static mt_status check_lengths(const cli_session *s, uint64_t P, mt_error *err)
-{
+static mt_status check_lengths(const cli_session *s, uint64_t P, mt_error *err) {
     if (s->ctx > s->config.positions)
         return mt_fail(err, MT_BAD, "--ctx %u: this model has %u positions", s->ctx,
                        s->config.positions);
     if (P > s->ctx)
         return mt_fail(err, MT_BAD, "the prompt has %" PRIu64 " tokens, more than --ctx %u", P,
                        s->ctx);
+    if ((uint64_t)s->batch * s->ctx > INT32_MAX)
+        return mt_fail(err, MT_BAD, "--batch %u at --ctx %u: more than 2^31 tokens", s->batch,
+                       s->ctx);
     return MT_OK;
 }
 
-static mt_status open_prompt(cli_session *s, mt_error *err)
-{
+static mt_status open_prompt(cli_session *s, mt_error *err) {
     const cli_options *o = &s->o;
     bool given = o->prompt || o->prompt_file || o->prompt_ids;
     uint64_t P = o->prompt_tokens > 0 ? o->prompt_tokens : 1;
@@ -221,8 +217,7 @@ static mt_status open_prompt(cli_session *s, mt_error *err)
 }
 
 /* The vocabulary of --tokenizer, which must be there, or of the model's folder, which may. */
-static mt_status open_vocabulary(cli_session *s, mt_error *err)
-{
+static mt_status open_vocabulary(cli_session *s, mt_error *err) {
     char path[4096];
     if (s->o.tokenizer != NULL)
         return mt_tokenizer_open_folder(&s->tokenizer, s->o.tokenizer, err);
@@ -234,10 +229,10 @@ static mt_status open_vocabulary(cli_session *s, mt_error *err)
     return MT_OK;
 }
 
-/* ---- opening and closing --------------------------------------------------------------------------- */
+/* ---- opening and closing
+ * --------------------------------------------------------------------------- */
 
-mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err)
-{
+mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err) {
     memset(s, 0, sizeof *s);
     s->o = *o;
     s->o.model = o->model != NULL ? o->model : "gpt2";
@@ -253,16 +248,14 @@ mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_er
     return open_prompt(s, err);
 }
 
-static mt_status on_load(void *context, uint64_t done, uint64_t total)
-{
+static mt_status on_load(void *context, uint64_t done, uint64_t total) {
     cli_progress *p = context;
     p->total = total >> 20 > 0 ? total >> 20 : 1;
     cli_progress_show(p, done >> 20);
     return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
 }
 
-mt_status cli_load(cli_session *s, mt_error *err)
-{
+mt_status cli_load(cli_session *s, mt_error *err) {
     cli_progress p;
     cli_progress_start(&p, s->o.quiet, "loading", "MiB", 1);
     mt_status status = mt_model_load(&s->model, s->checkpoint, &s->config, s->alloc, s->device,
@@ -271,8 +264,7 @@ mt_status cli_load(cli_session *s, mt_error *err)
     return status;
 }
 
-mt_engine_options cli_engine_options(const cli_session *s)
-{
+mt_engine_options cli_engine_options(const cli_session *s) {
     return (mt_engine_options){ .batch = s->batch,
                                 .prompt = s->P,
                                 .ctx = s->ctx,
@@ -282,14 +274,12 @@ mt_engine_options cli_engine_options(const cli_session *s)
                                 .workspace = s->workspace };
 }
 
-mt_status cli_open_engine(cli_session *s, mt_error *err)
-{
+mt_status cli_open_engine(cli_session *s, mt_error *err) {
     mt_engine_options options = cli_engine_options(s);
     return mt_engine_open(&s->engine, s->model, &options, err);
 }
 
-void cli_close(cli_session *s)
-{
+void cli_close(cli_session *s) {
     mt_engine_close(s->engine);
     mt_model_close(s->model);
     mt_alloc_close(s->alloc);
@@ -302,10 +292,10 @@ void cli_close(cli_session *s)
     free(s->prompt);
 }
 
-/* ---- headers ------------------------------------------------------------------------------------------ */
+/* ---- headers
+ * ------------------------------------------------------------------------------------------ */
 
-static const char *prompt_kind(const cli_session *s, char *buffer, size_t room)
-{
+static const char *prompt_kind(const cli_session *s, char *buffer, size_t room) {
     const cli_options *o = &s->o;
     const char *kind = o->prompt        ? "text"
                        : o->prompt_file ? "file"
@@ -316,10 +306,9 @@ static const char *prompt_kind(const cli_session *s, char *buffer, size_t room)
 }
 
 void cli_header(const cli_session *s, const char *command,
-                void (*line)(void *context, const char *text), void *context)
-{
+                void (*line)(void *context, const char *text), void *context) {
     const mt_config *c = &s->config;
-    char text[1200], kind[64];
+    char text[1200], kind[64], path[1000];
 #define LINE(...)                                                                                  \
     do {                                                                                           \
         snprintf(text, sizeof text, __VA_ARGS__);                                                  \
@@ -327,7 +316,7 @@ void cli_header(const cli_session *s, const char *command,
     } while (0)
     LINE("memtrace %s", MT_VERSION);
     LINE("command %s", command);
-    LINE("model %s", s->o.model);
+    LINE("model %s", mt_printable_path(path, sizeof path, s->o.model));
     LINE("weights_source %s%s", mt_checkpoint_source(s->checkpoint),
          s->device->computes ? "" : " (not read: a dry run)");
     LINE("layers %u", c->layers);

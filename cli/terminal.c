@@ -1,38 +1,44 @@
 /* terminal.c - messages, interrupts and the progress bar. */
 #include "cli/cli.h"
 
+#include "engine/printable.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-int cli_fail(mt_status status, const mt_error *err)
-{
-    if (status != MT_OK && status != MT_INTERRUPTED)
-        fprintf(stderr, "memtrace: %s\n", err->text);
+const char *cli_shown(char buffer[CLI_SHOWN], const char *text) {
+    return mt_printable(buffer, CLI_SHOWN, text, strlen(text));
+}
+
+int cli_fail(mt_status status, const mt_error *err) {
+    char line[4 * sizeof err->text]; /* a byte becomes at most four characters */
+    if (status == MT_OK || status == MT_INTERRUPTED || (status == MT_FAILED && ferror(stdout)))
+        return status;
+    fprintf(stderr, "memtrace: %s\n",
+            mt_printable(line, sizeof line, err->text, strlen(err->text)));
     return status;
 }
 
-mt_status cli_flush(mt_status status)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
+mt_status cli_flush(mt_status status) {
+    int error = fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0;
+    if (error == 0)
         return status;
-    fprintf(stderr, "memtrace: cannot write to standard output: %s\n", strerror(errno));
+    fprintf(stderr, "memtrace: cannot write to standard output: %s\n", strerror(error));
     return MT_FAILED;
 }
 
 static volatile sig_atomic_t interrupts;
 
-static void on_interrupt(int signal)
-{
+static void on_interrupt(int signal) {
     (void)signal;
     if (interrupts++ > 0)
         _exit(MT_INTERRUPTED);
 }
 
-void cli_catch_interrupts(void)
-{
+void cli_catch_interrupts(void) {
     struct sigaction action = { .sa_handler = on_interrupt };
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
@@ -40,21 +46,18 @@ void cli_catch_interrupts(void)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, and reported as one */
 }
 
-bool cli_interrupted(void)
-{
+bool cli_interrupted(void) {
     return interrupts > 0;
 }
 
-static double now(void)
-{
+static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 void cli_progress_start(cli_progress *p, bool quiet, const char *what, const char *unit,
-                        uint64_t total)
-{
+                        uint64_t total) {
     *p = (cli_progress){ .on = !quiet && isatty(STDERR_FILENO),
                          .what = what,
                          .unit = unit,
@@ -62,8 +65,7 @@ void cli_progress_start(cli_progress *p, bool quiet, const char *what, const cha
                          .start = now() };
 }
 
-void cli_progress_show(cli_progress *p, uint64_t done)
-{
+void cli_progress_show(cli_progress *p, uint64_t done) {
     double t = now();
     if (!p->on || (t - p->last < 0.1 && done < p->total))
         return;
@@ -79,8 +81,7 @@ void cli_progress_show(cli_progress *p, uint64_t done)
     p->last = t;
 }
 
-void cli_progress_end(cli_progress *p)
-{
+void cli_progress_end(cli_progress *p) {
     if (p->on)
         fputs("\r\033[K", stderr);
 }

@@ -31,8 +31,7 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
+static error_t parse(int key, char *arg, struct argp_state *state) {
     tokenize_options *o = state->input;
     switch (key) {
     case KEY_MODEL:
@@ -42,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->decode = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "%s: no argument is expected here; the text comes from stdin", arg);
+        cli_unexpected(state, arg, "; the text comes from stdin");
         return 0;
     case ARGP_KEY_END:
         if (o->model == NULL)
@@ -55,8 +54,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp tokenize_argp = { .options = options, .parser = parse, .doc = doc };
 
-static mt_status read_stdin(char **text, size_t *n, mt_error *err)
-{
+static mt_status read_stdin(char **text, size_t *n, mt_error *err) {
     size_t room = 0;
     *text = NULL;
     *n = 0;
@@ -74,8 +72,7 @@ static mt_status read_stdin(char **text, size_t *n, mt_error *err)
     return MT_OK;
 }
 
-static mt_status encode(mt_tokenizer *t, const char *text, size_t n, mt_error *err)
-{
+static mt_status encode(mt_tokenizer *t, const char *text, size_t n, mt_error *err) {
     int32_t *ids;
     size_t count;
     MT_TRY(mt_tokenizer_encode(t, text, n, &ids, &count, err));
@@ -87,8 +84,7 @@ static mt_status encode(mt_tokenizer *t, const char *text, size_t n, mt_error *e
 }
 
 /* Reads ids with white space between. */
-static mt_status read_ids(const char *text, size_t n, int32_t *ids, size_t *count, mt_error *err)
-{
+static mt_status read_ids(const char *text, size_t n, int32_t *ids, size_t *count, mt_error *err) {
     *count = 0;
     for (size_t i = 0; i < n;) {
         char word[16];
@@ -112,8 +108,7 @@ static mt_status read_ids(const char *text, size_t n, int32_t *ids, size_t *coun
     return MT_OK;
 }
 
-static mt_status decode(mt_tokenizer *t, const char *text, size_t n, mt_error *err)
-{
+static mt_status decode(mt_tokenizer *t, const char *text, size_t n, mt_error *err) {
     int32_t *ids = malloc((n / 2 + 1) * sizeof *ids);
     char *out = NULL;
     size_t count, bytes;
@@ -129,8 +124,7 @@ static mt_status decode(mt_tokenizer *t, const char *text, size_t n, mt_error *e
     return status;
 }
 
-int cli_tokenize(int argc, char **argv)
-{
+int cli_tokenize(int argc, char **argv) {
     tokenize_options o = { 0 };
     mt_tokenizer *t = NULL;
     char *text = NULL;

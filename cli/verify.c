@@ -3,7 +3,8 @@
  * A greedy run with the cache is compared, logit by logit, with a run without one over the same
  * tokens: one causal pass whose row i is step i's logits, or (--rerun) every prefix run again. Both
  * compute the same sums in another order, so logits agree to rounding and tokens wherever the gap
- * between the two most likely exceeds that. --fault makes wrong caches and shows that they are caught;
+ * between the two most likely exceeds that. --fault makes wrong caches and shows that they are
+ * caught;
  * --reference compares with logits that another program computed. */
 #include "cli/cli.h"
 
@@ -47,8 +48,7 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
+static error_t parse(int key, char *arg, struct argp_state *state) {
     verify_options *o = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
@@ -64,7 +64,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->reference = arg;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "%s: no argument is expected here", arg);
+        cli_unexpected(state, arg, "");
         return 0;
     case ARGP_KEY_END:
         if (o->engine.json || o->engine.trace)
@@ -82,17 +82,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 }, { 0 } };
 static const struct argp verify_argp = { options, parse, 0, doc, children, 0, 0 };
 
-/* ---- runs and what they leave ------------------------------------------------------------------------ */
+/* ---- runs and what they leave
+ * ------------------------------------------------------------------------ */
 
 /* A run's logits and choices: row [step, b]. */
 typedef struct record {
     uint32_t steps, B, V;
-    float *logits;  /* [steps, B, V] */
-    int32_t *ids;   /* [B, steps] */
+    float *logits; /* [steps, B, V] */
+    int32_t *ids;  /* [B, steps] */
 } record;
 
-static mt_status new_record(record *r, const cli_session *s, mt_error *err)
-{
+static mt_status new_record(record *r, const cli_session *s, mt_error *err) {
     r->steps = s->ctx - s->P + 1;
     r->B = s->batch;
     r->V = s->config.vocab;
@@ -103,22 +103,19 @@ static mt_status new_record(record *r, const cli_session *s, mt_error *err)
                : mt_fail(err, MT_FAILED, "no memory for the logits of %u steps", r->steps);
 }
 
-static void free_record(record *r)
-{
+static void free_record(record *r) {
     free(r->logits);
     free(r->ids);
     *r = (record){ 0 };
 }
 
-static float *row_of(const record *r, uint32_t step, uint32_t b)
-{
+static float *row_of(const record *r, uint32_t step, uint32_t b) {
     return r->logits + ((size_t)step * r->B + b) * r->V;
 }
 
 /* A cached run: greedy, or fed with the ids of another run. */
 static mt_status cached_run(cli_session *s, const mt_engine_options *o, const int32_t *feed,
-                            record *r, const char *what, mt_error *err)
-{
+                            record *r, const char *what, mt_error *err) {
     mt_engine *e = NULL;
     cli_progress p;
     int32_t *next = calloc(r->B, sizeof *next);
@@ -145,8 +142,7 @@ static mt_status cached_run(cli_session *s, const mt_engine_options *o, const in
 }
 
 /* The tokens in the cache at the end: prompt and all choices but the last, [B, ctx]. */
-static int32_t *sequence(const cli_session *s, const record *cached)
-{
+static int32_t *sequence(const cli_session *s, const record *cached) {
     int32_t *ids = malloc((size_t)s->batch * s->ctx * sizeof *ids);
     for (uint32_t b = 0; ids != NULL && b < s->batch; b++) {
         memcpy(ids + (size_t)b * s->ctx, s->prompt + (size_t)b * s->P, s->P * sizeof *ids);
@@ -157,8 +153,7 @@ static int32_t *sequence(const cli_session *s, const record *cached)
 }
 
 /* One causal pass over the whole sequence gives every step's logits. */
-static mt_status one_pass(cli_session *s, const int32_t *ids, record *r, mt_error *err)
-{
+static mt_status one_pass(cli_session *s, const int32_t *ids, record *r, mt_error *err) {
     mt_engine *e = NULL;
     mt_engine_options o = cli_engine_options(s);
     o.kv = "none";
@@ -178,8 +173,7 @@ static mt_status one_pass(cli_session *s, const int32_t *ids, record *r, mt_erro
 }
 
 /* Every prefix run again, from its first token. */
-static mt_status all_prefixes(cli_session *s, const int32_t *ids, record *r, mt_error *err)
-{
+static mt_status all_prefixes(cli_session *s, const int32_t *ids, record *r, mt_error *err) {
     record again = *r;
     int32_t *feed = malloc((size_t)r->B * r->steps * sizeof *feed);
     mt_engine_options o = cli_engine_options(s);
@@ -196,8 +190,7 @@ static mt_status all_prefixes(cli_session *s, const int32_t *ids, record *r, mt_
     return status;
 }
 
-static void choose(record *r)
-{
+static void choose(record *r) {
     for (uint32_t step = 0; step < r->steps; step++)
         for (uint32_t b = 0; b < r->B; b++) {
             const float *x = row_of(r, step, b);
@@ -210,8 +203,7 @@ static void choose(record *r)
 }
 
 static mt_status uncached_run(cli_session *s, bool rerun, const record *cached, record *r,
-                              mt_error *err)
-{
+                              mt_error *err) {
     int32_t *ids = sequence(s, cached);
     if (ids == NULL)
         return mt_fail(err, MT_FAILED, "no memory for the run's tokens");
@@ -222,18 +214,19 @@ static mt_status uncached_run(cli_session *s, bool rerun, const record *cached, 
     return status;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------ */
+/* ---- comparing
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct comparison {
-    double difference, gap, largest; /* of logits: largest |a - b|, smallest top-two gap, largest |b| */
+    double difference, gap,
+        largest; /* of logits: largest |a - b|, smallest top-two gap, largest |b| */
     uint32_t at_step, gap_step;
     uint64_t tokens, flips, unsafe; /* choices; that differ; with a gap above the bound */
     double bound;
 } comparison;
 
 /* The gap between the two largest of a row. */
-static double top_two_gap(const float *x, uint32_t n)
-{
+static double top_two_gap(const float *x, uint32_t n) {
     float first = -INFINITY, second = -INFINITY;
     for (uint32_t i = 0; i < n; i++) {
         if (x[i] > first) {
@@ -246,8 +239,7 @@ static double top_two_gap(const float *x, uint32_t n)
     return n > 1 ? (double)first - second : INFINITY;
 }
 
-static void compare_row(const float *a, const float *b, uint32_t n, uint32_t step, comparison *c)
-{
+static void compare_row(const float *a, const float *b, uint32_t n, uint32_t step, comparison *c) {
     for (uint32_t i = 0; i < n; i++) {
         double d = fabs((double)a[i] - b[i]);
         if (!(d <= c->difference)) { /* a NaN counts as the largest difference */
@@ -263,13 +255,11 @@ static void compare_row(const float *a, const float *b, uint32_t n, uint32_t ste
     }
 }
 
-static double bound_for(double largest)
-{
+static double bound_for(double largest) {
     return RELATIVE_BOUND * (largest > 1 ? largest : 1);
 }
 
-static comparison compare(const record *a, const record *b)
-{
+static comparison compare(const record *a, const record *b) {
     comparison c = { .gap = INFINITY };
     for (uint32_t step = 0; step < b->steps; step++)
         for (uint32_t s = 0; s < b->B; s++)
@@ -285,8 +275,7 @@ static comparison compare(const record *a, const record *b)
     return c;
 }
 
-static void print_comparison(const cli_session *s, const char *other, const comparison *c)
-{
+static void print_comparison(const cli_session *s, const char *other, const comparison *c) {
     printf("cached (%s, %s, %s activations) against %s, ctx %u, batch %u\n", s->o.model, s->o.kv,
            s->o.arena ? "arena" : "eager", other, s->ctx, s->batch);
     printf("  tokens equal:             %" PRIu64 " of %" PRIu64 "\n", c->tokens - c->flips,
@@ -296,10 +285,10 @@ static void print_comparison(const cli_session *s, const char *other, const comp
     printf("  smallest top-two gap:     %.3g (step %u)\n", c->gap, c->gap_step);
 }
 
-/* ---- the three checks -------------------------------------------------------------------------------------- */
+/* ---- the three checks
+ * -------------------------------------------------------------------------------------- */
 
-static mt_status check_cache(cli_session *s, bool rerun, mt_error *err)
-{
+static mt_status check_cache(cli_session *s, bool rerun, mt_error *err) {
     record cached = { 0 }, uncached = { 0 };
     mt_engine_options o = cli_engine_options(s);
     mt_status status = new_record(&cached, s, err);
@@ -322,8 +311,7 @@ static mt_status check_cache(cli_session *s, bool rerun, mt_error *err)
 }
 
 /* A context at which the cache grows: where doubling doubles, else in the middle. */
-static uint32_t fault_ctx(const cli_session *s)
-{
+static uint32_t fault_ctx(const cli_session *s) {
     uint64_t capacity = 256;
     uint32_t middle = s->P + (s->ctx - s->P) / 2 + 1;
     if (strncmp(s->o.kv, "doubling", 8) != 0)
@@ -348,8 +336,7 @@ static const struct {
 };
 
 static mt_status check_fault(cli_session *s, int i, const record *clean, const record *reference,
-                             int *good, mt_error *err)
-{
+                             int *good, mt_error *err) {
     record damaged = { 0 };
     mt_engine_options o = cli_engine_options(s);
     o.fault = (mt_fault){ faults[i].kind, s->config.layers / 2, fault_ctx(s) };
@@ -376,8 +363,7 @@ static mt_status check_fault(cli_session *s, int i, const record *clean, const r
     return status;
 }
 
-static mt_status check_faults(cli_session *s, mt_error *err)
-{
+static mt_status check_faults(cli_session *s, mt_error *err) {
     record clean = { 0 }, reference = { 0 };
     int good = 0, count = (int)(sizeof faults / sizeof *faults);
     mt_engine_options o = cli_engine_options(s);
@@ -405,8 +391,7 @@ static mt_status check_faults(cli_session *s, mt_error *err)
     return status;
 }
 
-int cli_verify(int argc, char **argv)
-{
+int cli_verify(int argc, char **argv) {
     verify_options o = { 0 };
     cli_session s = { 0 };
     mt_error err;

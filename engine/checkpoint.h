@@ -10,9 +10,14 @@
 
 typedef struct mt_checkpoint mt_checkpoint;
 
-/* Opens a Hugging Face folder, or a file that begins as llm.c's do. Everything that can be wrong
- * with names, types, shapes and offsets is found here (MT_BAD), so that a later read cannot fail
- * for a file that does not change. */
+/* Opens a Hugging Face folder, a .safetensors file with a config.json beside it, or a file that
+ * begins as llm.c's do. Everything that can be wrong with names, types, shapes and offsets is found
+ * here (MT_BAD), so that a later read cannot fail for a file that does not change. On failure *out
+ * is NULL.
+ *
+ * A tensor that the model does not need is skipped and reported in mt_checkpoint_source: the causal
+ * masks h.N.attn.bias and h.N.attn.masked_bias, the lm_head.weight of a tied head if it repeats
+ * wte.weight (else the file is refused), and any other. */
 mt_status mt_checkpoint_open(mt_checkpoint **out, const char *path, mt_error *err);
 
 /* Seeded values for any shape. For element i (row-major in [out, in]) of the tensor NAME:
@@ -24,7 +29,7 @@ mt_status mt_checkpoint_open(mt_checkpoint **out, const char *path, mt_error *er
  *
  * with fnv1a the 32-bit FNV-1a hash of the name's bytes, NAME as in the table (weights.h), seed
  * reduced to its low 32 bits, and scale = 0.0625 for every tensor but wpe (0.03125) and the two
- * projections back into the residual stream, attn.c_proj and mlp.c_proj (0.03125).
+ * projections back into the residual stream, attn.c_proj and mlp.c_proj, weight and bias (0.03125).
  * tests/oracle/ holds the same in ten lines of Python. */
 mt_status mt_checkpoint_seeded(mt_checkpoint **out, const mt_config *c, uint64_t seed,
                                mt_error *err);
@@ -35,7 +40,8 @@ const mt_config *mt_checkpoint_config(const mt_checkpoint *ck);
 const char *mt_checkpoint_source(const mt_checkpoint *ck);
 
 /* Writes rows [first, first + rows) of tensor i of the table to dst, fp32, [out, in] order. Uses
- * up to `threads` threads. Pages of the file that will not be needed again are dropped. */
+ * up to `threads` threads. Fails (MT_BAD) only for rows that are not there. Pages of the file that
+ * will not be needed again are dropped; reading them again is slower, but works. */
 mt_status mt_checkpoint_read(mt_checkpoint *ck, uint32_t i, uint64_t first, uint64_t rows,
                              float *dst, int threads, mt_error *err);
 

@@ -144,6 +144,8 @@ typedef struct source {
 static const char *found(const json_t *value, char buffer[48]) {
     if (json_is_integer(value)) {
         snprintf(buffer, 48, "%lld", (long long)json_integer_value(value));
+    } else if (json_is_real(value)) {
+        snprintf(buffer, 48, "%#g", json_real_value(value));
     } else if (json_is_string(value)) {
         buffer[0] = '"';
         mt_printable(buffer + 1, 46, json_string_value(value), json_string_length(value));
@@ -207,9 +209,10 @@ static mt_status read_epsilon(const source *s, float *out, mt_error *err) {
     const json_t *value = mt_json_get(s->object, key);
     if (value == NULL)
         return MT_OK;
-    if (!json_is_number(value))
+    const double epsilon = json_number_value(value); /* 0 when it is no number */
+    if (!(epsilon > 0 && epsilon <= 1))
         return refuse(s, key, "a number in (0, 1]", err);
-    *out = (float)json_number_value(value);
+    *out = (float)epsilon;
     return MT_OK;
 }
 

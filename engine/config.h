@@ -35,14 +35,18 @@ bool mt_dtype_parse(const char *name, mt_dtype *out);
  * that name. Sizes: gpt2-engine.md section 3.5. */
 bool mt_config_preset(const char *name, mt_config *c);
 
-/* Reads a Hugging Face config.json. Missing keys that have a GPT-2 default (n_inner,
- * layer_norm_epsilon, tie_word_embeddings, activation_function) take it; a missing or impossible
- * shape, an activation other than gelu_new, scale_attn_by_inverse_layer_idx or
- * reorder_and_upcast_attn set to true are refused. */
+/* Reads a Hugging Face config.json. Keys that are missing or null and have a GPT-2 default
+ * (n_inner, layer_norm_epsilon, tie_word_embeddings, activation_function, model_type) take it;
+ * n_ctx stands in for a missing n_positions. A missing or impossible shape is refused, and so is
+ * everything that makes another model of it: a model_type other than gpt2, an activation other than
+ * gelu_new, scale_attn_by_inverse_layer_idx or reorder_and_upcast_attn set to true,
+ * scale_attn_weights set to false. dtype becomes f32, whatever the file of weights holds. On
+ * failure c is untouched. */
 mt_status mt_config_read(const char *path, mt_config *c, mt_error *err);
 
 /* Checks that the shape is one the engine can run: every number within [1, 2^20] (vocab to 2^24),
- * width a multiple of heads, and every tensor's bytes and their sum within 2^60. */
+ * width a multiple of heads, epsilon in (0, 1], and every tensor's bytes and their sum within
+ * 2^60. The functions below ask for a configuration that passed. */
 mt_status mt_config_check(const mt_config *c, mt_error *err);
 
 /* Number of parameters (a tied head counted once). */

@@ -127,16 +127,16 @@ static mt_status new_logits(pass *p, uint32_t rows, mt_error *err)
     mt_engine *e = p->e;
     if (p->acts->mode == MT_PLAN)
         return MT_OK;
+    if (!e->options.arena) {
+        mt_request r = { .bytes = rows * (uint64_t)p->c->vocab * p->element,
+                         .tag = MT_LOGITS,
+                         .layer = -1 };
+        mt_mem fresh;
+        MT_TRY(mt_alloc_get(e->alloc, &r, &fresh, err));
+        mt_alloc_put(e->alloc, &e->logits, NULL);
+        e->logits = fresh;
+    }
     e->logits_rows = rows;
-    if (e->options.arena)
-        return MT_OK;
-    mt_request r = { .bytes = rows * (uint64_t)p->c->vocab * p->element,
-                     .tag = MT_LOGITS,
-                     .layer = -1 };
-    mt_mem fresh;
-    MT_TRY(mt_alloc_get(e->alloc, &r, &fresh, err));
-    mt_alloc_put(e->alloc, &e->logits, NULL);
-    e->logits = fresh;
     return MT_OK;
 }
 

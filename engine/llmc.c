@@ -99,7 +99,7 @@ static mt_status read_words(const mt_mapped *file, int32_t *word, mt_error *err)
 }
 
 static mt_status read_header(llmc *l, mt_error *err) {
-    int32_t word[W_USED];
+    int32_t word[W_USED] = { 0 };
     mt_error inner;
     MT_TRY(read_words(&l->file, word, err));
     mt_config *c = &l->base.config;

@@ -90,7 +90,7 @@ static void seeded_read(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint6
     const uint64_t start = first * t->cols, total = rows * t->cols;
     fill_function *const fill_chunk = best_fill();
     (void)i;
-#pragma omp parallel for num_threads(threads) if (total > CHUNK)
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (total > CHUNK)
     for (uint64_t at = 0; at < total; at += CHUNK)
         fill_chunk(dst + at, (uint32_t)(start + at),
                    (uint32_t)(total - at < CHUNK ? total - at : CHUNK), &r);

@@ -68,6 +68,10 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+static int team_size(uint64_t elements, int threads) {
+    return elements < SMALL ? 1 : threads;
+}
+
 /* The bytes of row `first` where rows lie in order. */
 static const unsigned char *row_data(const mt_stored *s, uint64_t first) {
     return s->data + first * s->cols * mt_dtype_bytes(s->dtype);
@@ -77,7 +81,8 @@ static void read_in_order(const mt_stored *s, uint64_t first, uint64_t rows, flo
                           int threads) {
     const unsigned char *src = row_data(s, first);
     const uint64_t total = rows * s->cols, bytes = mt_dtype_bytes(s->dtype);
-#pragma omp parallel for num_threads(threads) if (total >= SMALL)
+    const int team = team_size(total, threads);
+#pragma omp parallel for schedule(dynamic) num_threads(team)
     for (uint64_t at = 0; at < total; at += CHUNK)
         widen(dst + at, src + at * bytes, s->dtype, least(CHUNK, total - at));
 }
@@ -97,7 +102,8 @@ static void turn_tile(const mt_stored *s, uint64_t row, uint64_t col, uint64_t t
 
 static void read_turned(const mt_stored *s, uint64_t first, uint64_t rows, float *dst,
                         int threads) {
-#pragma omp parallel for collapse(2) num_threads(threads) if (rows * s->cols >= SMALL)
+    const int team = team_size(rows * s->cols, threads);
+#pragma omp parallel for collapse(2) schedule(dynamic, 8) num_threads(team)
     for (uint64_t row = 0; row < rows; row += TILE)
         for (uint64_t col = 0; col < s->cols; col += TILE)
             turn_tile(s, first + row, col, least(TILE, rows - row), least(TILE, s->cols - col),

@@ -1,30 +1,31 @@
 # bumps.awk - the bumps of a per-step table as gnuplot commands, for bumps.gp.
 #
-#     awk -v base=BYTES -v left=X -v right=X -v low=BYTES -v high=BYTES -v wide=PIXELS -v tall=PIXELS
-#         -v most=N -v by_step=0|1 -f bumps.awk < RUN.dat
+#     awk -v base=BYTES -v by_step=0|1 -v most=N -v left=X -v right=X -v low=BYTES -v high=BYTES
+#         -v wide=PIXELS -v tall=PIXELS -f header.awk -f bumps.awk < RUN.dat
 #
-# sets  $dots     every bump: x, growth of reserved after it, bump
-#       $circles  the `most` largest, numbered by token: x and y of a place of its own, number, x and
-#                 y of the bump
+# sets  $dots     every bump: x, growth of reserved since `base` after it, bump
+#       $circles  the `most` largest, numbered by token: x and y of a place of its own, number, x
+#                 and y of the bump
 #       labels from 200 on: the same as a list, number, token, bump and cause, in columns at
 #                 screen column1 ... column4, downwards from first_row by row
-#       listed, others, others_sum
+#       listed, placed, others, others_sum
 #
-# A number stands to the upper left of its bump, where the curve cannot be; when that place is taken,
-# in the nearest free one further up or left.
+# A number stands to the upper left of its bump, where the curve is not unless it fell; when that
+# place is taken, in the nearest free one further up or left, if there is one near by.
 
 function abs(x) { return x < 0 ? -x : x }
 function words(b) {
     b = abs(b)
     return b >= 4 * 1024 ^ 3 ? sprintf("%.2f GiB", b / 1024 ^ 3) : \
-           b >= 1024 ^ 2 / 10 ? sprintf("%.1f MiB", b / 1024 ^ 2) : \
+           b >= 1024 ^ 2 ? sprintf("%.1f MiB", b / 1024 ^ 2) : \
+           b >= 102400 ? sprintf("%.0f KiB", b / 1024) : \
            b >= 1024 ? sprintf("%.1f KiB", b / 1024) : sprintf("%.0f B", b)
 }
 
 # "kv:layer3:1050624:large+20971520x2,...": the kind (tag, pool, direction) with the most bytes, the
 # number of its segments, the largest request behind it; then how many other segments there were.
-function short_cause(cause,    n, i, item, part, layer, segs, all, bytes, sign, kind, request, best, text) {
-    split("", bytes); split("", segs); split("", request); split("", layer)
+function short_cause(cause,    n, i, m, many, size, all, sign, kind, best, text,
+                     item, part, layer, segs, bytes, request) {
     if (cause == "-" || cause == "") return "-"
     n = split(cause, item, ",")
     for (i = 1; i <= n; i++) {
@@ -38,26 +39,29 @@ function short_cause(cause,    n, i, item, part, layer, segs, all, bytes, sign, 
         item[i] = substr(item[i], 1, RSTART - 1)
         m = split(item[i], part, ":")
         kind = part[1] " " part[m] " " sign
-        if (!(kind in segs)) { layer[kind] = m == 4 ? part[2] : ""; sub(/layer/, "layer ", layer[kind]) }
+        if (!(kind in segs)) layer[kind] = m == 4 ? part[2] : ""
         segs[kind] += many; bytes[kind] += many * size; all += many
         if (part[m - 1] > request[kind] + 0) request[kind] = part[m - 1] + 0
     }
-    for (kind in bytes) if (best == "" || bytes[kind] > bytes[best] || (bytes[kind] == bytes[best] && kind < best)) best = kind
+    for (kind in bytes)
+        if (best == "" || bytes[kind] > bytes[best] || (bytes[kind] == bytes[best] && kind < best))
+            best = kind
     if (best == "") return "-"
     split(best, part, " ")
+    sub(/layer/, "layer ", layer[best])
     text = part[1]
     if (segs[best] > 1) text = segs[best] " x " text
     else if (layer[best] != "") text = text " " layer[best]
     text = text ", " words(request[best]) ", " part[2]
     if (part[3] == "-") text = "back: " text
     if (all > segs[best]) text = text " +" all - segs[best]
+    if (length(text) > 33) { sub(/layer /, "L", text); sub(/activations/, "activ.", text) }
     return text
 }
 
 function write(k, col, text, side) {
-    gsub(/[^ -~]|['`\\]/, "?", text)
     printf "set label %d '%s' at screen column%d, first_row - row * %d %s font plain(10.5)\n", \
-           200 + 4 * k + col, text, col, k, side
+           200 + 4 * k + col, safe(text, 35), col, k, side
 }
 
 /^#/ || NF < 20 { next }
@@ -65,13 +69,15 @@ function write(k, col, text, side) {
     x = rows ? (by_step ? rows : ctx) : left
     ctx = $2; rows++
     if ($18 == 0) next
-    n++; at[n] = x; token[n] = by_step ? rows : $2; growth[n] = $13 - base; bump[n] = $18; cause[n] = $19
+    n++; at[n] = x; token[n] = by_step ? rows : $2
+    growth[n] = $13 - base; bump[n] = $18; cause[n] = $19
 }
 
 END {
     for (k = 0; k < most && k < n; k++) {
         best = 0
-        for (i = 1; i <= n; i++) if (!chosen[i] && (!best || abs(bump[i]) > abs(bump[best]))) best = i
+        for (i = 1; i <= n; i++)
+            if (!chosen[i] && (!best || abs(bump[i]) > abs(bump[best]))) best = i
         chosen[best] = 1
     }
     print "$dots << END_OF_DOTS"
@@ -83,7 +89,7 @@ END {
         if (!chosen[i]) { others++; sum += bump[i]; continue }
         px = (at[i] - left) * sx; py = (growth[i] - low) * sy
         found = 0
-        for (ring = 0; ring < 60 && !found; ring++)
+        for (ring = 0; ring < 9 && !found; ring++)
             for (j = 0; j <= ring && !found; j++) {
                 cx = px - 14 - 23 * j; cy = py + 16 + 23 * (ring - j)
                 if (cx < 13) cx = 13 + (j == 0 ? 0 : -100)
@@ -104,5 +110,6 @@ END {
         write(k, 3, (bump[i] < 0 ? "-" : "+") words(bump[i]), "right")
         write(k, 4, short_cause(cause[i]), "left")
     }
-    printf "listed = %d\nothers = %d\nothers_sum = %.0f.0\n", number, others, sum
+    printf "listed = %d\nplaced = %d\n", number, placed
+    printf "others = %d\nothers_sum = %.0f.0\n", others, sum
 }

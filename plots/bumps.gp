@@ -1,24 +1,33 @@
 # bumps.gp - the growth of reserved against the growth of the cache, and what caused each bump.
 #
 #     gnuplot -c plots/bumps.gp RUN.dat OUT.png
-if (ARGC != 2) { printerr "usage: gnuplot -c plots/bumps.gp RUN.dat OUT.png|.svg|.pdf"; exit status 2 }
+if (ARGC != 2) {
+    printerr "usage: gnuplot -c plots/bumps.gp RUN.dat OUT.png|.svg|.pdf"
+    exit status 2
+}
 file = ARG1; out = ARG2
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
 load here."style.gp"
 name = "r"; load here."read.gp"
 
+who = r_model_name.(r_ending eq "" ? "" : sprintf(" (%s after %s)", r_ending, r_end))
 growth = r_reserved - r_base_reserved
 cache = r_kv - r_base_kv
 since = r_has_base ? "loading" : "the first row"
-title = sprintf("%s: %s of KV became %s of reserved growth in %s", r_model_name, bytes(cache), \
+title = sprintf("%s: %s of KV became %s of reserved growth in %s", who, bytes(cache), \
                 bytes(growth), plural(r_bumps, "bump"))
 if (r_bumps == 0) {
     title = growth == 0 ? \
-        sprintf("%s: reserved stayed at %s while KV grew by %s: no bumps", r_model_name, bytes(r_reserved), bytes(cache)) : \
-        sprintf("%s: %s of KV became %s of reserved growth, without a bump", r_model_name, bytes(cache), bytes(growth))
+        sprintf("%s: reserved stayed at %s while KV grew by %s: no bumps", who, \
+                bytes(r_reserved), bytes(cache)) : \
+        sprintf("%s: %s of KV became %s of reserved growth, without a bump", who, \
+                bytes(cache), bytes(growth))
 }
-if (r_drops > 0) { title = title.sprintf(", %s of them %s", r_drops == r_bumps ? "all" : sprintf("%d", r_drops), "negative") }
-if (r_ending ne "") { title = r_ending." after ".r_end.": ".title }
+if (cache == 0 && r_bumps > 0) {
+    title = sprintf("%s: without growth of KV, reserved grew by %s in %s", who, bytes(growth), \
+                    plural(r_bumps, "bump"))
+}
+if (r_drops > 0) { title = title.sprintf(", %d of them negative", r_drops) }
 settings = r_settings
 load here."title.gp"
 
@@ -31,22 +40,27 @@ high = high + 0.14 * (high - low)
 low = low - (low < 0 ? 0.04 : 0.015) * (high - low)
 u = unit(high)
 
-x0 = 0.075; x1 = 0.615; y0 = 0.105
-same_kv = r_kv_differs == 0
-row = 0.031; first_row = top - (same_kv ? 0.105 : 0.14)
+# The chart, and right of it the list of bumps: its first line, its columns, its length.
+x0 = 0.085; x1 = 0.615; y0 = 0.105
+row = 0.031; first_row = top - (r_kv_differs == 0 ? 0.105 : 0.14)
 column1 = x1 + 0.03; column2 = column1 + 0.045; column3 = column2 + 0.085; column4 = column3 + 0.01
 most = int((first_row - 0.03) / row) - 1; most = most > 20 ? 20 : most
-word = here."bumps.awk"; load here."quote.gp"
-load sprintf("< %s | LC_ALL=C awk -v base=%.0f -v left=%.0f -v right=%.0f -v low=%.0f -v high=%.0f -v wide=%.0f -v tall=%.0f -v most=%d -v by_step=%d -f %s", \
-             lines, r_base_reserved, r_left, r_right, low, high, 1200 * (x1 - x0), 700 * (top - y0), most, r_axis eq "steps", word)
+by_step = r_axis eq "steps"
+script = "bumps.awk"; load here."awk.gp"
+load "< ".lines." | ".awk.sprintf(" -v base=%.0f -v by_step=%d -v most=%d", \
+                                  r_base_reserved, by_step, most)\
+                         .sprintf(" -v left=%.0f -v right=%.0f -v low=%.0f -v high=%.0f", \
+                                  r_left, r_right, low, high)\
+                         .sprintf(" -v wide=%.0f -v tall=%.0f", 1200 * (x1 - x0), 700 * (top - y0))
 if (listed > 0) {
-    set label 10 (r_axis eq "steps" ? "step" : "token") at screen column2, first_row right font bold(10.5)
+    set label 10 by_step ? "step" : "token" at screen column2, first_row right font bold(10.5)
     set label 11 "bump" at screen column3, first_row right font bold(10.5)
     set label 12 "cause: tag, request, pool" at screen column4, first_row left font bold(10.5)
 }
 if (others > 0) {
-    set label 13 sprintf("and %s no larger, together %s", others == 1 ? "one" : sprintf("%d", others), signed(others_sum)) \
-        at screen column2 + 0.004, first_row - row * (listed + 1) left font plain(10.5) textcolor rgb grey
+    set label 13 sprintf("and %d no larger, together %s", others, signed(others_sum)) \
+        at screen column2 + 0.004, first_row - row * (listed + 1) left font plain(10.5) \
+        textcolor rgb grey
 }
 
 set xrange [r_left:r_right]
@@ -59,16 +73,29 @@ set rmargin at screen x1
 set bmargin at screen y0
 set tmargin at screen top
 key_font = plain(11)
-set key at screen x1 + 0.012, top + 0.012 top left Left reverse vertical samplen 2.4 spacing 1.2 font key_font
+set key at screen x1 + 0.012, top + 0.012 top left Left reverse vertical samplen 2.4 spacing 1.2 \
+    font key_font
 load here."ending.gp"
-held = same_kv ? "" : "$r using 1:(($3 - r_base_kv) / u) with lines linewidth 2 dashtype 4 linecolor rgb sky title 'KV the run holds', "
-# gnuplot does not stand labels or arrows without a single valid point.
-marks = listed == 0 ? "" : \
-     "$circles using 4:($5 / u):($1 - $4):(($2 - $5) / u) with vectors nohead linewidth 1 linecolor rgb grey notitle, ".\
-     "$dots using 1:($2 / u):($3 < 0 ? 0x56B4E9 : 0xD55E00) with points pointtype 7 pointsize 0.9 linecolor rgb variable notitle, ".\
-     "$circles using 1:($2 / u) with points pointtype 7 pointsize 3.1 linecolor rgb grey notitle, ".\
-     "$circles using 1:($2 / u) with points pointtype 7 pointsize 2.8 linecolor rgb 'white' notitle, ".\
-     "$circles using 1:($2 / u):(sprintf('%d', $3)) with labels center font plain(9) notitle, "
+
+reserved = "$r using 1:(($12 - r_base_reserved) / u) with lines linewidth 2.5 \
+    linecolor rgb c_reserved title 'reserved', "
+held = r_kv_differs == 0 ? "" : "$r using 1:(($3 - r_base_kv) / u) with lines linewidth 2 \
+    dashtype 4 linecolor rgb sky title 'KV the run holds', "
+ideal = "$r using 1:($15 / u) with lines linewidth 2.5 dashtype 2 linecolor rgb c_kv \
+    title 'ideal: the bytes of KV alone'"
+
+# A dot at each bump and the numbers, with a line from one to the other. gnuplot does not stand
+# labels or arrows without a single valid point.
+dots = r_bumps > 60 ? 0.5 : 0.9
+marks = placed == 0 ? "" : \
+    "$circles using 4:($5 / u):($1 - $4):(($2 - $5) / u) with vectors nohead linecolor rgb grey \
+     notitle, \
+     $dots using 1:($2 / u):($3 < 0 ? 0x56B4E9 : 0xD55E00) with points pointtype 7 \
+     pointsize dots * dot linecolor rgb variable notitle, \
+     $circles using 1:($2 / u) with points pointtype 7 pointsize 3.1 * dot linecolor rgb grey \
+     notitle, \
+     $circles using 1:($2 / u) with points pointtype 7 pointsize 2.8 * dot linecolor rgb 'white' \
+     notitle, \
+     $circles using 1:($2 / u):(sprintf('%d', $3)) with labels center font plain(9) notitle, "
 set output out
-eval "plot $r using 1:(($12 - r_base_reserved) / u) with lines linewidth 2.5 linecolor rgb c_reserved title 'reserved', ".held.marks.\
-     "$r using 1:($15 / u) with lines linewidth 2.5 dashtype 2 linecolor rgb c_kv title 'ideal: the bytes of KV alone'"
+eval "plot ".reserved.held.marks.ideal

@@ -1,7 +1,10 @@
 # compare.gp - two runs over each other: reserved and requested of each.
 #
 #     gnuplot -c plots/compare.gp A.dat B.dat OUT.png
-if (ARGC != 3) { printerr "usage: gnuplot -c plots/compare.gp A.dat B.dat OUT.png|.svg|.pdf"; exit status 2 }
+if (ARGC != 3) {
+    printerr "usage: gnuplot -c plots/compare.gp A.dat B.dat OUT.png|.svg|.pdf"
+    exit status 2
+}
 file = ARG1; second = ARG2; out = ARG3
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
 load here."style.gp"
@@ -12,20 +15,23 @@ data_b = data
 
 # What the headers say of both is the settings line, what they say differently names the runs.
 name_a = ""; name_b = ""; settings = ""
-array header[10] = ["model", "dtype", "policy", "kv", "activations", "workspace", "backend", "ctx", "batch", "prompt"]
-do for [i = 1:10] {
+array header[11] = ["model", "dtype", "policy", "kv", "activations", "workspace", "backend", \
+                    "ctx", "batch", "prompt", "capacity"]
+do for [i = 1:11] {
     va = value("a_option_".header[i]); vb = value("b_option_".header[i])
     if (va ne vb) {
         name_a = name_a.(name_a eq "" ? "" : ", ").header[i]." ".(va eq "" ? "?" : va)
         name_b = name_b.(name_b eq "" ? "" : ", ").header[i]." ".(vb eq "" ? "?" : vb)
     }
-    if (va eq vb && va ne "") { settings = settings.(settings eq "" ? "" : ",  ").header[i]." ".va }
+    if (va eq vb && va ne "" && i < 11) {
+        settings = settings.(settings eq "" ? "" : ",  ").header[i]." ".va
+    }
 }
 if (name_a eq "") {
     name_a = system("basename -- ".data_a); name_b = system("basename -- ".data_b)
     if (name_a eq name_b) { name_a = name_a." (first)"; name_b = name_b." (second)" }
 }
-cut(s) = strlen(s) > 34 ? s[1:31]."..." : s
+cut(s) = strlen(s) > 28 ? s[1:25]."..." : s
 name_a = cut(name_a); name_b = cut(name_b)
 
 # The finding: reserved at the last token that both reached; each at its end when there is none.
@@ -38,7 +44,7 @@ if (both) {
     while (j > 2 && word($b[j], 1) + 0 > right) { j = j - 2 }
 }
 at_a = word($a[i], 12) + 0.0; at_b = word($b[j], 12) + 0.0
-where = !both ? "at its end" : "at ".(a_right == right ? a_end : b_end)
+where = !both ? "at their ends" : "at ".(a_right == right ? a_end : b_end)
 if (at_a == at_b) {
     title = sprintf("%s and %s: both reserve %s %s", name_a, name_b, bytes(at_a), where)
 } else {
@@ -69,7 +75,7 @@ set lmargin at screen 0.085
 set rmargin at screen 0.985
 set bmargin at screen 0.105
 set tmargin at screen top - 0.085
-key_font = plain(11.5)
+key_font = plain(11)
 set key at screen 0.085, top + 0.005 top left Left reverse horizontal maxrows 2 samplen 3 width 2 \
     spacing 1.25 font key_font
 name = "a"; load here."ending.gp"

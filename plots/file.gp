@@ -1,6 +1,6 @@
-# file.gp - finds `file`. Leaves its name, as a word of the shell, in `data`, and in `lines` a command
-# that prints it, decompressed if the name ends in .gz or .zst;
-# what cannot be decompressed ends in a line that no reader takes.
+# file.gp - finds `file`. Leaves its name, as a word of the shell, in `data`, and in `lines` a
+# command that prints it, decompressed if the name ends in .gz or .zst. What cannot be decompressed
+# to its end ends in a line that no reader takes.
 word = file; load here."quote.gp"
 data = word
 if (system("test -r ".data." && test ! -d ".data." && echo ok") ne "ok") {

@@ -2,6 +2,6 @@
 # With `table` another script reads another table.
 load here."file.gp"
 if (!exists("table")) { table = "table.awk" }
-word = here.table; load here."quote.gp"
-load "< ".lines." | LC_ALL=C awk -v name=".name." -f ".word
+script = table; load here."awk.gp"
+load "< ".lines." | ".awk." -v name=".name
 if (bad ne "") { printerr file.": ".bad; exit status 2 }

@@ -1,11 +1,11 @@
 # segments.awk - a trace as rectangles, for segments.gp.
 #
-#     awk -v every=0|N -v wide=PIXELS -v tall=PIXELS -f segments.awk < RUN.trace
+#     awk -v every=0|N -v wide=PIXELS -v tall=PIXELS -f header.awk -f segments.awk < RUN.trace
 #
 # Each column of pixels shows the state at the end of one step (with every=N, for traces without
 # marks: after so many events): one of several where there are more steps than pixels. A block that
-# lives at the end of a step is one rectangle for as long as it stays; blocks that come and go within
-# a step are joined to one shadow. All corners are whole pixels, so that neighbours meet.
+# lives at the end of a step is one rectangle for as long as it stays; blocks that come and go
+# within a step are joined to one shadow. All corners are whole pixels, so that neighbours meet.
 #
 # sets  bad                what is wrong with the trace, in words; the rest only if nothing is
 #       $segment, $shadow, $weights, $kv, ...   x1 x2 y1 y2 of each rectangle, y in pixels
@@ -18,14 +18,10 @@
 #       steps, model_name, settings, r_ending
 #
 # Heights are bytes, with two exceptions. Each segment gets the lowest place that is free when it
-# comes, whatever its address; a growable one has a place of its own. And weights that stay to the end
-# are folded: all of one run of them together are drawn as a thin band.
+# comes, whatever its address; a growable one has a place of its own. And weights that stay to the
+# end are folded: however many lie side by side, they are one thin band.
 
 function fail(reason) { if (bad == "") bad = reason; exit }
-function safe(text, most) {
-    gsub(/[^ -~]|['`\\]/, "?", text)
-    return length(text) > most ? substr(text, 1, most - 3) "..." : text
-}
 
 # ---- places for segments: the holes below `top`, by address
 
@@ -44,14 +40,19 @@ function take(size,    i, at) {
 function give(at, size,    i) {
     for (i = ++holes; i > 1 && hole_at[i - 1] > at; i--) move_hole(i - 1, i)
     hole_at[i] = at; hole_size[i] = size
-    if (i < holes && at + size == hole_at[i + 1]) { hole_size[i] += hole_size[i + 1]; remove_hole(i + 1) }
-    if (i > 1 && hole_at[i - 1] + hole_size[i - 1] == at) { hole_size[i - 1] += hole_size[i]; remove_hole(i) }
+    if (i < holes && at + size == hole_at[i + 1]) {
+        hole_size[i] += hole_size[i + 1]; remove_hole(i + 1)
+    }
+    if (i > 1 && hole_at[i - 1] + hole_size[i - 1] == at) {
+        hole_size[i - 1] += hole_size[i]; remove_hole(i)
+    }
 }
 
 # ---- rectangles: columns from c0 to before c1, places from y0 to y1
 
 function keep(kind, from, to, low, high, segment) {
-    n++; what[n] = kind; c0[n] = from < 0 ? 0 : from; c1[n] = to; y0[n] = low; y1[n] = high; of[n] = segment
+    n++; what[n] = kind; of[n] = segment
+    c0[n] = from < 0 ? 0 : from; c1[n] = to; y0[n] = low; y1[n] = high
 }
 function now() { return every ? int(events / every) : $3 < 0 && !marks ? -1 : marks }
 
@@ -70,7 +71,8 @@ function cast(column,    i, j, low, high) {
     }
     for (i = 1; i <= shades; i = j) {
         high = shade_high[i]
-        for (j = i + 1; j <= shades && shade_low[j] <= high; j++) if (shade_high[j] > high) high = shade_high[j]
+        for (j = i + 1; j <= shades && shade_low[j] <= high; j++)
+            if (shade_high[j] > high) high = shade_high[j]
         keep("shadow", column, column + 1, shade_low[i], high, "")
     }
     shades = 0; split("", seen)
@@ -80,24 +82,20 @@ BEGIN {
     marks = 0
     split("weights kv activations logits workspace other", tags)
     for (i in tags) known[tags[i]] = 1
-    split("model dtype policy kv activations workspace backend ctx batch prompt", option)
-    for (i in option) is_option[option[i]] = 1
     window = 2 ^ 44 # of a growable segment
 }
 { sub(/\r$/, "") }
 NR == 1 && !/^# memtrace trace / { fail("no trace of memtrace") }
 /^# *out of memory/ { ending = "out of memory"; next }
 /^# *interrupted/ { ending = "interrupted"; next }
-/^#/ {
-    if (($2 in is_option) && !($2 in header) && NF > 2) {
-        key = $2; sub(/^# *[^ ]+ +/, ""); header[key] = safe($0, 36)
-    }
-    next
-}
+/^#/ { read_option(); next }
 NF == 0 { next }
 NF < 12 || $1 !~ /^[0-9]+$/ { fail("line " NR " is no event") }
 { events++ }
-every && (events - 1) % every == 0 { if (shades) cast(now()) }
+every && (events - 1) % every == 0 { if (shades) cast(now() - 1) }
+$2 ~ /^(alloc|segment_)/ && ($6 $7 $9) !~ /^[0-9]+$/ {
+    fail("line " NR ": segment, offset and rounded must be numbers")
+}
 
 $2 == "alloc" {
     if (!($6 in base)) fail("line " NR ": a block in segment " $6 ", which is not held")
@@ -119,7 +117,8 @@ $2 == "segment_alloc" {
 }
 $2 == "segment_free" {
     if (!($6 in bytes)) fail("line " NR ": segment " $6 " is not held")
-    if (since[$6] < now() && now() > 0) keep("segment", since[$6], now(), base[$6], base[$6] + bytes[$6], $6)
+    if (since[$6] < now() && now() > 0)
+        keep("segment", since[$6], now(), base[$6], base[$6] + bytes[$6], $6)
     give(base[$6], bytes[$6])
     delete base[$6]; delete bytes[$6]; delete since[$6]
     next
@@ -181,19 +180,26 @@ function region(low, high,    i) {
     }
     piece(low, high, high - low)
 }
-function x(column,    p) { p = column * wide / marks - 0.5; return p <= 0 ? 0 : int(p) == p ? p : int(p) + 1 }
-function mib(b) { return b >= 10 * 1048576 ? sprintf("%.0f MiB", b / 1048576) : sprintf("%.1f MiB", b / 1048576) }
+# The first column of pixels whose middle is not left of a column's beginning.
+function x(column,    p) {
+    p = column * wide / marks - 0.5
+    return p <= 0 ? 0 : int(p) == p ? p : int(p) + 1
+}
+function mib(b) { return sprintf(b >= 10 * 1048576 ? "%.0f MiB" : "%.1f MiB", b / 1048576) }
 
 END {
     if (bad == "" && NR == 0) bad = "no trace of memtrace"
-    if (bad == "" && every) { if (shades) cast(int(events / every)); marks = int((events - 1) / every) + 1 }
+    if (bad == "" && every) { marks = int((events - 1) / every) + 1; if (shades) cast(marks - 1) }
     if (bad == "" && !marks) bad = "no step ended"
     printf "bad = '%s'\n", safe(bad, 200)
     if (bad != "") exit
 
     # What is there at the end. Events after the last mark belong to no column.
-    for (id in low) if (born[id] < marks) keep(tag[id], born[id], marks, low[id], high[id], home[id])
-    for (id in bytes) if (since[id] < marks) keep("segment", since[id], marks, base[id], base[id] + bytes[id], id)
+    for (id in low)
+        if (born[id] < marks) keep(tag[id], born[id], marks, low[id], high[id], home[id])
+    for (id in bytes)
+        if (since[id] < marks)
+            keep("segment", since[id], marks, base[id], base[id] + bytes[id], id)
     for (m = 1; m <= maps; m++)
         if (map_low[m] < map_high[m] && map_since[m] < marks)
             keep("segment", map_since[m], marks, map_low[m], map_high[m], map_segment[m])
@@ -202,15 +208,15 @@ END {
     for (i = 1; i <= n; i++) {
         if (what[i] != "weights" || c0[i] > 0 || c1[i] < marks) continue
         for (j = ++folds; j > 1 && fold_low[j - 1] > y0[i]; j--) {
-            fold_low[j] = fold_low[j - 1]; fold_high[j] = fold_high[j - 1]; fold_of[j] = fold_of[j - 1]
+            fold_low[j] = fold_low[j - 1]; fold_high[j] = fold_high[j - 1]
         }
-        fold_low[j] = y0[i]; fold_high[j] = y1[i]; fold_of[j] = of[i]
+        fold_low[j] = y0[i]; fold_high[j] = y1[i]
         folded += y1[i] - y0[i]
     }
     for (i = 2; i <= folds; i++) {
-        if (fold_low[i] == fold_high[kept + 1] && fold_of[i] == fold_of[kept + 1]) { fold_high[kept + 1] = fold_high[i]; continue }
+        if (fold_low[i] == fold_high[kept + 1]) { fold_high[kept + 1] = fold_high[i]; continue }
         kept++
-        fold_low[kept + 1] = fold_low[i]; fold_high[kept + 1] = fold_high[i]; fold_of[kept + 1] = fold_of[i]
+        fold_low[kept + 1] = fold_low[i]; fold_high[kept + 1] = fold_high[i]
     }
     if (folds) folds = kept + 1
     scaled = top - folded
@@ -242,13 +248,15 @@ END {
         printf "has_%s = %d\n$%s << END_OF_BOXES\n", kinds[k], count[kinds[k]], kinds[k]
         for (j = 1; j <= boxes; j++)
             if (kind[j] == kinds[k])
-                printf "%.7g %.7g %d %d\n", left + box_x0[j] * step, left + box_x1[j] * step, box_y0[j], box_y1[j]
+                printf "%.7g %.7g %d %d\n", left + box_x0[j] * step, left + box_x1[j] * step, \
+                       box_y0[j], box_y1[j]
         print "END_OF_BOXES"
     }
     print "$edges << END_OF_EDGES"
     for (j = 1; j <= boxes; j++) {
         if (kind[j] != "segment" || box_y1[j] - box_y0[j] < 6) continue
-        printf "%.7g %d %.7g\n", left + box_x0[j] * step, box_y0[j], (box_x1[j] - box_x0[j]) * step
+        printf "%.7g %d %.7g\n", left + box_x0[j] * step, box_y0[j], \
+               (box_x1[j] - box_x0[j]) * step
         edges++
     }
     print "END_OF_EDGES"
@@ -258,13 +266,15 @@ END {
         if (c1[i] < marks || what[i] == "shadow") continue
         if (what[i] != "segment") { live[of[i]] += y1[i] - y0[i]; continue }
         reserved += y1[i] - y0[i]
-        if (!(of[i] in held)) { segments++; held[of[i]] = 0; lowest[of[i]] = y0[i]; highest[of[i]] = y1[i] }
-        held[of[i]] += y1[i] - y0[i]
-        if (y0[i] < lowest[of[i]]) lowest[of[i]] = y0[i]
-        if (y1[i] > highest[of[i]]) highest[of[i]] = y1[i]
+        id = of[i]
+        if (!(id in held)) { segments++; held[id] = 0; lowest[id] = y0[i]; highest[id] = y1[i] }
+        held[id] += y1[i] - y0[i]
+        if (y0[i] < lowest[id]) lowest[id] = y0[i]
+        if (y1[i] > highest[id]) highest[id] = y1[i]
     }
     for (id in held) {
-        if (live[id] + 0 == 0) { empty++; empty_bytes += held[id] } else split_bytes += held[id] - live[id]
+        if (live[id] + 0 == 0) { empty++; empty_bytes += held[id] }
+        else split_bytes += held[id] - live[id]
         for (j = ++sorted; j > 1 && lowest[order[j - 1]] > lowest[id]; j--) order[j] = order[j - 1]
         order[j] = id
     }
@@ -275,7 +285,8 @@ END {
         id = order[i]; free = held[id] - live[id]; from = y(lowest[id]); to = y(highest[id])
         for (j = i + 1; to - from < line * (j - i) && j <= sorted; j++) {
             next_id = order[j]
-            if (held[next_id] != held[id] || pool[next_id] != pool[id] || y(highest[next_id]) - y(lowest[next_id]) >= line) break
+            if (held[next_id] != held[id] || pool[next_id] != pool[id]) break
+            if (y(highest[next_id]) - y(lowest[next_id]) >= line) break
             free += held[next_id] - live[next_id]; to = y(highest[next_id])
         }
         if (to - from < line - 3 || (from + to) / 2 - named < line) continue
@@ -286,18 +297,13 @@ END {
     print "END_OF_NAMES"
     for (bar = 4096; bar * 2 <= scaled / 5; bar *= 2) continue
 
-    for (i = 1; i in option; i++)
-        if (option[i] in header)
-            settings = settings (settings == "" ? "" : ",  ") option[i] " " header[option[i]]
-    model = header["model"]; sub(/ .*/, "", model); sub(/\/+$/, "", model); sub(/.*\//, "", model)
-    if (model == "") model = "The run"
-    else if (model == "gpt2") model = "GPT-2 small"
-    else if (model ~ /^gpt2-(medium|large)$/) model = "GPT-2 " substr(model, 6)
-    else if (model == "gpt2-xl") model = "GPT-2 XL"
-    printf "model_name = '%s'\nsettings = '%s'\nr_ending = '%s'\n", model, settings, ending
-    printf "axis = '%s'\n", every ? "events" : by_step ? "steps" : header["kv"] ~ /^none/ ? "tokens of context" : "tokens in the cache"
-    printf "left = %.0f.0\nr_right = %.0f.0\nbar_bytes = %.0f.0\nbar = %.3f\n", left, left + step * wide, bar, bar * tall / total
-    printf "steps = %d\nsegments = %d\nempty = %d\nfolds = %d\nnames = %d\nedges = %d\n", \
-           marks, segments, empty, folds, names, edges
-    printf "reserved = %.0f.0\nempty_bytes = %.0f.0\nsplit_bytes = %.0f.0\n", reserved, empty_bytes, split_bytes
+    printf "settings = '%s'\nmodel_name = '%s'\nr_ending = '%s'\n", settings(), model_name(), ending
+    printf "axis = '%s'\n", every ? "events" : by_step ? "steps" : \
+                            option["kv"] ~ /^none/ ? "tokens of context" : "tokens in the cache"
+    printf "left = %.0f.0\nr_right = %.0f.0\n", left, left + step * wide
+    printf "bar_bytes = %.0f.0\nbar = %.3f\n", bar, bar * tall / total
+    printf "steps = %d\nsegments = %d\nempty = %d\n", marks, segments, empty
+    printf "folds = %d\nnames = %d\nedges = %d\n", folds, names, edges
+    printf "reserved = %.0f.0\nempty_bytes = %.0f.0\nsplit_bytes = %.0f.0\n", \
+           reserved, empty_bytes, split_bytes
 }

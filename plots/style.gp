@@ -1,30 +1,36 @@
 # style.gp - what all charts share: colours, words for bytes, the terminal.
 #
-# A chart sets `out`, the name of its output, and loads this file; it ends by setting `title`,
-# `settings` and `most`, loading title.gp and drawing. Nothing is written before that.
+# A chart sets `here`, the folder of the scripts, and `out`, the name of its output, and loads this
+# file. In the end it sets `title` and `settings`, loads title.gp, sets the output and draws: until
+# its input has been read and found good, nothing is written.
 
 # Okabe and Ito's colours, which stay apart in colour-blindness; paler shades of them for what is
 # free. What lies next to each other in a chart also differs in lightness.
-black = "#000000"; grey = "#6E6E6E"; pale = "#C8C8C8"; faint = "#ECECEC"
+black = "#000000"; grey = "#6E6E6E"; faint = "#ECECEC"
 orange = "#E69F00"; sky = "#56B4E9"; green = "#009E73"; yellow = "#F0E442"
 blue = "#0072B2"; vermillion = "#D55E00"; purple = "#CC79A7"
 
-c_weights = "#A8A8A8"; c_kv = blue; c_activations = orange; c_logits = purple
+c_weights = "#A8A8A8"; c_kv = blue; c_activations = vermillion; c_logits = purple
 c_workspace = green; c_other = yellow
-c_rounding = vermillion; c_split = "#B9DDF5"; c_cached = "#E9F4FC"
-c_reserved = black; c_requested = "#00344F"; c_bump = vermillion; c_shrink = sky
+c_rounding = orange; c_split = "#B9DDF5"; c_cached = "#E9F4FC"
+c_reserved = black; c_requested = "#00344F"
 
-# Bytes in words, and the unit of an axis that has to hold `most` bytes.
+# Bytes in words, and the unit of an axis that has to hold `most` bytes. A chart whose axis is in
+# GiB sets from_gib to GiB.
 KiB = 2.0**10; MiB = 2.0**20; GiB = 2.0**30
-size(b) = b >= 4 * GiB ? sprintf("%.2f GiB", b / GiB) : \
+from_gib = 4 * GiB
+size(b) = b >= from_gib ? sprintf("%.2f GiB", b / GiB) : \
           b >= MiB / 10 ? sprintf("%.1f MiB", b / MiB) : \
           b >= KiB ? sprintf("%.1f KiB", b / KiB) : sprintf("%.0f B", b)
 bytes(b) = b < 0 ? "-".size(-b) : size(b)
 signed(b) = b < 0 ? "-".size(-b) : "+".size(b)
 unit(most) = most >= 4 * GiB ? GiB : most >= MiB ? MiB : KiB
 unit_name(most) = most >= 4 * GiB ? "GiB" : most >= MiB ? "MiB" : "KiB"
-percent(part, whole) = sprintf(abs(part) < 0.0995 * whole ? "%.1f %%" : "%.0f %%", \
-                               whole > 0 ? 100.0 * part / whole : 0)
+percent(part, whole) = \
+    whole <= 0 ? "" : \
+    part >= 2 * whole ? sprintf(" (%.1f times as much)", part / whole) : \
+    part < 0.0005 * whole ? " (less than 0.1 %)" : \
+    sprintf(part < 0.0995 * whole ? " (%.1f %%)" : " (%.0f %%)", 100.0 * part / whole)
 plural(n, word) = sprintf("%d %s%s", int(n), word, n == 1 ? "" : "s")
 
 # The terminal, by the ending of the output.
@@ -37,23 +43,28 @@ if (!strstrt(GPVAL_TERMINALS." ", " ".terminal." ")) {
     printerr out.": this gnuplot has no ".terminal." terminal"; exit status 2
 }
 if (ending eq ".png") {
-    set terminal pngcairo size 1200, 700 noenhanced font "DejaVu Sans,12" background "#FFFFFF"
+    set terminal pngcairo noenhanced size 1200, 700 background "#FFFFFF" font "DejaVu Sans,12"
 }
 if (ending eq ".svg") {
-    set terminal svg size 1200, 700 noenhanced font "DejaVu Sans,16" background "#FFFFFF"
+    set terminal svg noenhanced size 1200, 700 background "#FFFFFF" font "DejaVu Sans,16"
 }
 if (ending eq ".pdf") {
-    set terminal pdfcairo size 12.5in, 7.29in noenhanced font "DejaVu Sans,12" background "#FFFFFF"
+    set terminal pdfcairo noenhanced size 12.5in, 7.29in background "#FFFFFF" \
+        font "DejaVu Sans,12" fontscale 0.75
 }
-# Screen coordinates of pixels, from the lower left corner.
+
+# Fonts and points of one size in all terminals; screen coordinates of pixels from the lower left.
+points = ending eq ".svg" ? 4.0 / 3 : 1.0
+plain(size) = sprintf("DejaVu Sans,%.1f", size * points)
+bold(size) = sprintf("DejaVu Sans:Bold,%.1f", size * points)
+dot = ending eq ".svg" ? 0.62 : 1.0
+set xlabel offset 0, ending eq ".svg" ? 0.7 : 0
 pixel_x(p) = ending eq ".png" ? (p + 0.5) / 1199.0 : p / 1200.0
 pixel_y(p) = ending eq ".png" ? (p + 0.5) / 699.0 : p / 700.0
-points = ending eq ".svg" ? 4.0 / 3 : 1.0 # what a font size is multiplied by
-plain(size) = sprintf("DejaVu Sans,%.1f", size * points)
-bold(size) = sprintf("DejaVu Sans Bold,%.1f", size * points)
 
 word = out; load here."quote.gp"
-if (system("d=$(dirname -- ".word."); test -d \"$d\" && test -w \"$d\" && test ! -d ".word." && echo ok") ne "ok") {
+folder = "d=$(dirname -- ".word.") && test -d \"$d\" && test -w \"$d\""
+if (system(folder." && test ! -d ".word." && echo ok") ne "ok") {
     printerr out.": cannot be written"; exit status 2
 }
 

@@ -1,6 +1,6 @@
 # table.awk - a per-step table (.dat) as gnuplot commands, for read.gp.
 #
-#     awk -v name=r -f table.awk < RUN.dat
+#     awk -v name=r -f header.awk -f table.awk < RUN.dat
 #
 # sets  bad                  what is wrong with the table, in words; the rest only if nothing is
 #       $r                   two lines a row, at the left and right end of the step: x and, in
@@ -14,6 +14,7 @@
 #       r_rows, r_ending     number of rows; "out of memory", "interrupted" or ""
 #       r_bumps, r_drops     rows with a bump; those where it is negative
 #       r_kv_differs         rows where kv is not kv_ideal
+#       r_peak_higher        rows where peak_reserved is more than reserved and than the row before
 #       r_option_NAME        the header's words for model, policy, kv, ...; "" when not there
 #       r_settings           all of them in one line
 #       r_model_name
@@ -21,13 +22,10 @@
 # A row of ctx tokens is drawn from the ctx of the row before to its own. When ctx does not grow
 # from row to row (a trace of another program), x counts steps instead.
 
-function settle(reason) { if (bad == "") bad = reason }
-
-# Text from a file goes into gnuplot's single quotes: printable ASCII that means nothing there.
-function safe(text, most) {
-    gsub(/[^ -~]|['`\\]/, "?", text)
-    return length(text) > most ? substr(text, 1, most - 3) "..." : text
+function settle(reason) {
+    if (bad == "") bad = rows ? reason : "no per-step table of memtrace (" reason ")"
 }
+
 function set_text(key, value) { printf "%s_%s = '%s'\n", name, key, value }
 function set_count(key, value) { printf "%s_%s = %d\n", name, key, value }
 function set_number(key, value) { printf "%s_%s = %.0f.0\n", name, key, value }
@@ -46,22 +44,23 @@ function row_ok(    i) {
 
 BEGIN {
     rows = 0
-    split("step ctx weights kv activations logits workspace other requested rounding split cached " \
-          "reserved peak_requested peak_reserved segments kv_ideal bump cause ms", column)
-    split("model dtype policy kv activations workspace backend ctx batch prompt", shown)
-    for (i in shown) known[shown[i]] = 1
+    split("step ctx weights kv activations logits workspace other requested rounding split " \
+          "cached reserved peak_requested peak_reserved segments kv_ideal bump cause ms", column)
 }
 
 { sub(/\r$/, "") }
-/^# load / { $1 = ""; $0 = $0; $1 = ""; $0 = $0; if (row_ok()) { have_base = 1; for (i = 3; i <= 18; i++) base[i] = $i }; next }
-/^# *out of memory/ { ending = "out of memory"; next }
-/^# *interrupted/ { ending = "interrupted"; next }
-/^#/ {
-    if (!rows && ($2 in known) && !($2 in header) && NF > 2) {
-        key = $2; sub(/^# *[^ ]+ +/, ""); header[key] = $0
+/^# load / {
+    sub(/^# load +/, "")
+    if (row_ok()) {
+        for (i = 1; i <= 18; i++) base[i] = $i
+        have_base = 1
+        reserved_before = $13
     }
     next
 }
+/^# *out of memory/ { ending = "out of memory"; next }
+/^# *interrupted/ { ending = "interrupted"; next }
+/^#/ { if (!rows) read_option(); next }
 NF == 0 { next }
 {
     if (!row_ok()) exit
@@ -72,32 +71,25 @@ NF == 0 { next }
     }
     if ($18 != 0) bumps++
     if ($4 != $17) kv_differs++
+    if ($15 > $13 && $15 > reserved_before) peak_higher++
+    reserved_before = $13
     if ($18 < 0) drops++
     rows++
 }
 
 END {
-    if (!rows) settle(ending == "" ? "no per-step table of memtrace" : "no rows (" ending " before the end of the first step)")
+    if (!rows) settle(ending == "" ? "it has no rows" : ending " before the end of the first step")
     printf "bad = '%s'\n", safe(bad, 200)
     if (bad != "") exit
-    for (i = 1; i in shown; i++) {
-        key = shown[i]
-        if (key in header)
-            settings = settings (settings == "" ? "" : ",  ") key " " safe(header[key], 36)
-        set_text("option_" key, safe(header[key], 60))
-    }
-    set_text("settings", settings)
-    split(header["model"], word, " ")
-    model = word[1]; sub(/\/+$/, "", model); sub(/.*\//, "", model)
-    if (model == "") model = "The run"
-    if (model == "gpt2") model = "GPT-2 small"
-    else if (model ~ /^gpt2-(medium|large)$/) model = "GPT-2 " substr(model, 6)
-    else if (model == "gpt2-xl") model = "GPT-2 XL"
-    set_text("model_name", safe(model, 40))
+    set_text("settings", settings())
+    set_text("option_capacity", option["capacity"])
+    for (i = 1; i <= option_names; i++) set_text("option_" option_name[i], option[option_name[i]])
+    set_text("model_name", model_name())
     set_text("ending", ending)
-    set_text("axis", by_step ? "steps" : header["kv"] ~ /^none/ ? "tokens of context" : "tokens in the cache")
+    set_text("axis", by_step ? "steps" : \
+                     option["kv"] ~ /^none/ ? "tokens of context" : "tokens in the cache")
     set_count("rows", rows); set_count("bumps", bumps); set_count("drops", drops)
-    set_count("kv_differs", kv_differs)
+    set_count("kv_differs", kv_differs); set_count("peak_higher", peak_higher)
     for (i = 1; i <= 18; i++) {
         set_number(column[i], value[rows - 1, i])
         set_number("base_" column[i], have_base ? base[i] : value[0, i])

@@ -10,5 +10,6 @@ if (strlen(title) > room) {
 }
 if (strlen(settings) > 156) { settings = settings[1:153]."..." }
 set label 1001 title at screen 0.018, 0.958 left font bold(14) textcolor rgb black
-set label 1002 settings at screen 0.018, 0.958 - 0.04 * title_lines left font plain(10.5) textcolor rgb grey
+set label 1002 settings at screen 0.018, 0.958 - 0.04 * title_lines left font plain(10.5) \
+    textcolor rgb grey
 top = 0.915 - 0.04 * title_lines

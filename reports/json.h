@@ -5,7 +5,7 @@
  *      "columns": ["step", "ctx", ..., "ms"],      the names of table.h
  *      "load": {"step": -1, ...} or null,
  *      "rows": [{"step": 0, ...}, ...],            one a step, keys as in columns
- *      "ended": "done", "interrupted" or "out of memory",
+ *      "ended": "done", "interrupted", "out of memory" or "failed",
  *      "refusal": null, or the request that was refused and what stood in its way,
  *      "summary": {"tags": {"weights": {"current": n, "peak": n, "total": n}, ...},
  *                  "requested": {...}, "reserved": {...}, "rounding": n, "split": n, "cached": n,

@@ -4,24 +4,29 @@
 
 #include <string.h>
 
-void mt_cpu_copy_in(mt_device *d, void *dst, const void *host, size_t bytes) {
-    if (!mt_cpu_failed(d) && bytes > 0)
-        memcpy(dst, host, bytes);
-}
-
-void mt_cpu_copy_out(mt_device *d, void *host, const void *src, size_t bytes) {
-    if (!mt_cpu_failed(d) && bytes > 0)
-        memcpy(host, src, bytes);
-}
+/* Bytes that a thread copies at a time: enough to run at the memory's speed. */
+#define MT_PIECE ((size_t)256 << 10)
 
 void mt_cpu_copy_rows(mt_device *d, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
                       size_t bytes, size_t rows) {
     if (mt_cpu_failed(d) || bytes == 0)
         return;
+    size_t pieces = (bytes + MT_PIECE - 1) / MT_PIECE; /* of one row */
     int threads = mt_cpu_threads((const mt_cpu *)d, rows * bytes / sizeof(float));
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (size_t r = 0; r < rows; r++)
-        memcpy((char *)dst + r * dst_pitch, (const char *)src + r * src_pitch, bytes);
+    for (size_t i = 0; i < rows * pieces; i++) {
+        size_t r = i / pieces, at = i % pieces * MT_PIECE;
+        memcpy((char *)dst + r * dst_pitch + at, (const char *)src + r * src_pitch + at,
+               bytes - at < MT_PIECE ? bytes - at : MT_PIECE);
+    }
+}
+
+void mt_cpu_copy_in(mt_device *d, void *dst, const void *host, size_t bytes) {
+    mt_cpu_copy_rows(d, dst, bytes, host, bytes, bytes, 1);
+}
+
+void mt_cpu_copy_out(mt_device *d, void *host, const void *src, size_t bytes) {
+    mt_cpu_copy_rows(d, host, bytes, src, bytes, bytes, 1);
 }
 
 void mt_cpu_zero(mt_device *d, void *dst, size_t bytes) {

@@ -11,7 +11,7 @@
 #include <cblas.h>
 
 /* Where BLAS takes over. */
-#define MT_FEW_ROWS 8
+#define MT_FEW_ROWS 16
 
 /* Outputs that a thread takes at a time: a cache line of out. */
 #define MT_BLOCK 16

@@ -36,7 +36,7 @@ INLINE void store_part(float *p, vec v, size_t n) {
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of
  * degree 7 (remainder below 0.1 ulp). ln 2 is split in two so that n * high is exact. Error below 1
  * ulp with FMA, 1.2 without. Where x < -87.3, and the result would hardly be a normal number, it is
- * 0. x must not be above 88; NaN gives NaN. */
+ * 0. Above 88 it is anything; NaN gives NaN. */
 #define EXP_LOWEST -87.3f
 
 INLINE vec v_exp(vec x) {
@@ -59,7 +59,7 @@ INLINE vec v_exp(vec x) {
 /* ---- linear --------------------------------------------------------------------------------
  * A dot product runs in 4 * LANES partial sums: element k goes to sum k mod 4 LANES, and the four
  * vectors and then their lanes are added as a tree. Nothing of that depends on R. */
-#define PREFETCH_AHEAD 4096 /* bytes */
+#define PREFETCH_AHEAD 3072 /* bytes */
 
 /* out[r * stride] = x[r] . w for r < rows, which is a constant at every call: the loops over r
  * unroll. fetch: w comes from memory, so ask for it ahead of time. */
@@ -70,21 +70,18 @@ INLINE void dots(float *out, size_t stride, const float *x, const float *w, size
         acc[r][0] = acc[r][1] = acc[r][2] = acc[r][3] = v_set(0);
     size_t k = 0;
     for (; k + 4 * LANES <= K; k += 4 * LANES) {
-        for (size_t at = 0; fetch && at < 4 * LANES * sizeof(float); at += 64)
-            __builtin_prefetch((const char *)(w + k) + at + PREFETCH_AHEAD);
         for (int i = 0; i < 4; i++) {
+            if (fetch && i * LANES % 16 == 0) /* one for each cache line */
+                __builtin_prefetch((const char *)(w + k + i * LANES) + PREFETCH_AHEAD);
             vec wi = v_load(w + k + i * LANES);
             for (int r = 0; r < rows; r++)
                 acc[r][i] = v_fma(wi, v_load(x + r * K + k + i * LANES), acc[r][i]);
         }
     }
-    for (int i = 0; i < 4; i++) {
-        size_t at = k + i * LANES;
-        if (at >= K)
-            break;
-        vec wi = load_part(w + at, K - at);
+    for (int i = 0; i < 4 && k < K; i++, k += LANES) {
+        vec wi = load_part(w + k, K - k);
         for (int r = 0; r < rows; r++)
-            acc[r][i] = v_fma(wi, load_part(x + r * K + at, K - at), acc[r][i]);
+            acc[r][i] = v_fma(wi, load_part(x + r * K + k, K - k), acc[r][i]);
     }
     for (int r = 0; r < rows; r++) {
         float sum = v_sum(v_add(v_add(acc[r][0], acc[r][1]), v_add(acc[r][2], acc[r][3])));
@@ -92,17 +89,20 @@ INLINE void dots(float *out, size_t stride, const float *x, const float *w, size
     }
 }
 
-/* The first group of rows brings a row of W from memory, the others find it in the nearest cache.
- */
+/* The first rows bring a row of W from memory, the others find it in the nearest cache. */
 TARGET static void product(float *out, size_t stride, const float *x, const float *W, uint32_t R,
                            size_t N, size_t K, bool add) {
-    for (size_t n = 0; n < N; n++) {
+    for (size_t n = 0; n < N; n++, out++) {
         const float *w = W + n * K;
-        uint32_t r = 0;
+        uint32_t r = R >= ROWS ? ROWS : 1;
+        if (r == ROWS)
+            dots(out, stride, x, w, K, ROWS, add, true);
+        else
+            dots(out, stride, x, w, K, 1, add, true);
         for (; r + ROWS <= R; r += ROWS)
-            dots(out + r * stride + n, stride, x + r * K, w, K, ROWS, add, r == 0);
+            dots(out + r * stride, stride, x + r * K, w, K, ROWS, add, false);
         for (; r < R; r++)
-            dots(out + r * stride + n, stride, x + r * K, w, K, 1, add, r == 0);
+            dots(out + r * stride, stride, x + r * K, w, K, 1, add, false);
     }
 }
 

@@ -1,0 +1,42 @@
+/* sweep.h - one dry run of a sweep, and what a row says of it. */
+#ifndef MT_CLI_SWEEP_H
+#define MT_CLI_SWEEP_H
+
+#include "engine/engine.h"
+
+#define CLI_TORCH_WORKSPACE 8519680 /* what PyTorch requests for cuBLAS before sm_90 */
+
+/* What to run; engine.ctx is set by sweep_dry_run. */
+typedef struct sweep_run {
+    mt_config config;
+    mt_engine_options engine;
+    const char *policy;
+    uint64_t capacity;
+    bool optimum; /* find the best packing too */
+} sweep_run;
+
+/* One row; see the help text of `memtrace sweep` for what each column means. */
+typedef struct sweep_row {
+    bool done;
+    char *note; /* why it ended early (out of memory), or NULL; free() it */
+    uint64_t peak_requested, peak_reserved, reserved;
+    uint64_t rounding, split, cached;
+    uint64_t optimum_low, optimum_high, overhead;
+    uint64_t calls, bumps;
+    int64_t bump_largest, change_largest;
+    double change_mean, unused, internal, external;
+} sweep_row;
+
+/* True when a run to a shorter context makes the same requests as this one's beginning: no
+ * request's size depends on --ctx (concat, concat-tuple, doubling, none; eager). */
+bool sweep_prefixes_exact(const mt_engine_options *o);
+
+mt_status sweep_check_policy(const char *policy, mt_error *err);
+
+/* Runs up to the longest of the contexts and fills row[i] for ctx[i]. With several contexts the
+ * prefixes must be exact. Out of memory ends the row that it happened in and all longer ones, which
+ * say so in note. stop: asked now and then; true ends the run with MT_INTERRUPTED. */
+mt_status sweep_dry_run(const sweep_run *run, const uint32_t *ctx, size_t count, sweep_row *row,
+                        bool (*stop)(void), mt_error *err);
+
+#endif
