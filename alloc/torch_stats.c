@@ -71,3 +71,11 @@ bool torch_stats_get(const torch_stats *s, const char *key, int64_t *value) {
         return false;
     }
 }
+
+void torch_stats_reset_peaks(torch_stats *s) {
+    for (int p = 0; p < 3; p++)
+        for (int i = 0; i < TORCH_STAT_COUNT; i++)
+            s->pool[p][i].peak = s->pool[p][i].current;
+    s->oversize_allocations.peak = s->oversize_allocations.current;
+    s->oversize_segments.peak = s->oversize_segments.current;
+}

@@ -59,6 +59,9 @@ static inline void torch_down(torch_stats *s, bool small, torch_stat_name name, 
     torch_stat_down(&s->pool[small ? 1 : 2][name], n);
 }
 
+/* PyTorch's reset_peak_memory_stats: peaks fall to what is now. */
+void torch_stats_reset_peaks(torch_stats *s);
+
 /* The value under PyTorch's key, for example "allocated_bytes.all.current"; false if none. */
 bool torch_stats_get(const torch_stats *s, const char *key, int64_t *value);
 

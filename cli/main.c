@@ -11,7 +11,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     { "run", cli_run },       { "generate", cli_generate }, { "tokenize", cli_tokenize },
-    { "verify", cli_verify }, { "sweep", cli_sweep },
+    { "verify", cli_verify }, { "sweep", cli_sweep },       { "replay", cli_replay },
 };
 
 int main(int argc, char **argv) {

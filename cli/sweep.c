@@ -336,13 +336,13 @@ static void print_names(const sweep_options *o) {
 
 static void print_numbers(const sweep_row *r, const char *s) {
     printf("%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s",
-           r->peak_requested, s, r->peak_reserved, s, r->reserved, s, r->rounding, s, r->split, s,
-           r->cached, s);
+           r->m.peak_requested, s, r->m.peak_reserved, s, r->m.reserved, s, r->m.rounding, s,
+           r->m.split, s, r->m.cached, s);
     printf("%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRId64 "%s",
-           r->optimum_low, s, r->optimum_high, s, r->overhead, s, r->calls, s, r->bumps, s,
-           r->bump_largest, s);
-    printf("%.1f%s%" PRId64 "%s%.6f%s%.6f%s%.6f", r->change_mean, s, r->change_largest, s,
-           r->unused, s, r->internal, s, r->external);
+           r->optimum_low, s, r->optimum_high, s, r->overhead, s, r->m.calls, s, r->m.bumps, s,
+           r->m.bump_largest, s);
+    printf("%.1f%s%" PRId64 "%s%.6f%s%.6f%s%.6f", r->m.change_mean, s, r->m.change_largest, s,
+           r->m.unused, s, r->m.internal, s, r->m.external);
 }
 
 static void print_text_row(const char *const v[AXES], const sweep_row *r, const sweep_options *o) {
@@ -361,13 +361,14 @@ static void print_json_row(const char *const v[AXES], const sweep_row *r, bool f
         printf("\"%s\":\"%s\",", axes[i].name, v[i]);
     printf("\"peak_requested\":%" PRIu64 ",\"peak_reserved\":%" PRIu64 ",\"reserved\":%" PRIu64
            ",\"rounding\":%" PRIu64 ",\"split\":%" PRIu64 ",\"cached\":%" PRIu64 ",",
-           r->peak_requested, r->peak_reserved, r->reserved, r->rounding, r->split, r->cached);
+           r->m.peak_requested, r->m.peak_reserved, r->m.reserved, r->m.rounding, r->m.split,
+           r->m.cached);
     printf("\"optimum_low\":%" PRIu64 ",\"optimum_high\":%" PRIu64 ",\"overhead\":%" PRIu64
            ",\"calls\":%" PRIu64 ",\"bumps\":%" PRIu64 ",\"bump_largest\":%" PRId64 ",",
-           r->optimum_low, r->optimum_high, r->overhead, r->calls, r->bumps, r->bump_largest);
+           r->optimum_low, r->optimum_high, r->overhead, r->m.calls, r->m.bumps, r->m.bump_largest);
     printf("\"change_mean\":%.1f,\"change_largest\":%" PRId64
            ",\"unused\":%.6f,\"internal\":%.6f,\"external\":%.6f,\"ended\":\"%s\"}",
-           r->change_mean, r->change_largest, r->unused, r->internal, r->external,
+           r->m.change_mean, r->m.change_largest, r->m.unused, r->m.internal, r->m.external,
            r->note == NULL ? "done" : "out of memory");
 }
 

@@ -3,6 +3,7 @@
 #define MT_CLI_SWEEP_H
 
 #include "engine/engine.h"
+#include "reports/meter.h"
 
 #define CLI_TORCH_WORKSPACE 8519680 /* what PyTorch requests for cuBLAS before sm_90 */
 
@@ -19,12 +20,8 @@ typedef struct sweep_run {
 typedef struct sweep_row {
     bool done;
     char *note; /* why it ended early (out of memory), or NULL; free() it */
-    uint64_t peak_requested, peak_reserved, reserved;
-    uint64_t rounding, split, cached;
+    mt_meter_row m;
     uint64_t optimum_low, optimum_high, overhead;
-    uint64_t calls, bumps;
-    int64_t bump_largest, change_largest;
-    double change_mean, unused, internal, external;
 } sweep_row;
 
 /* True when a run to a shorter context makes the same requests as this one's beginning: no

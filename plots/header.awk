@@ -1,5 +1,8 @@
 # header.awk - what the other scripts read from the # lines of a run; loaded before them.
 
+# Whole numbers stay whole as words: mawk writes those above 2^31 with CONVFMT.
+BEGIN { CONVFMT = OFMT = "%.16g" }
+
 # file.gp's line after a file that could not be decompressed to its end.
 $0 == "(damaged)" { bad = "cut short, or not compressed as its name says"; exit }
 

@@ -56,7 +56,9 @@ if (ending eq ".pdf") {
 # Fonts and points of one size in all terminals; screen coordinates of pixels from the lower left.
 points = ending eq ".svg" ? 4.0 / 3 : 1.0
 plain(size) = sprintf("DejaVu Sans,%.1f", size * points)
-bold(size) = sprintf("DejaVu Sans:Bold,%.1f", size * points)
+# (The svg terminal knows no bold; it writes font-family="NAME".)
+bold_name = ending eq ".svg" ? 'DejaVu Sans" font-weight="bold' : "DejaVu Sans:Bold"
+bold(size) = sprintf("%s,%.1f", bold_name, size * points)
 dot = ending eq ".svg" ? 0.62 : 1.0
 set xlabel offset 0, ending eq ".svg" ? 0.7 : 0
 pixel_x(p) = ending eq ".png" ? (p + 0.5) / 1199.0 : p / 1200.0

@@ -14,6 +14,7 @@
 #include "alloc/torch.h"
 #include "base/output.h"
 #include "base/size.h"
+#include "reports/torch_calls.h"
 
 #define COLUMNS    14
 #define LINE_LIMIT 65536
@@ -31,13 +32,9 @@ typedef struct check {
     torch *policy;
     mt_mem *mem; /* by number of the allocation */
     uint64_t mems;
-    text driver;  /* calls of this operation */
-    text history; /* all events so far, one line each */
+    mt_calls calls; /* of this operation */
+    text history;   /* all events so far, one line each */
     const char *history_at;
-    char join_op; /* the last driver call, if pages that a next call may continue */
-    uint32_t join_segment;
-    uint64_t join_from, join_to;
-    size_t join_mark;
     char options[1024], fraction[64], addresses[16], version[64];
     uint64_t device;
     mt_torch_counts *counts;
@@ -67,31 +64,6 @@ static void put(text *t, const char *format, ...) {
 
 /* ---- what the policy does
  * ------------------------------------------------------------------------------ */
-
-/* One driver call; neighbouring pages are joined as in the recording. */
-static void on_driver(void *context, char op, uint32_t segment, uint64_t offset, uint64_t bytes) {
-    check *c = context;
-    text *d = &c->driver;
-    if (op == 'P' || op == 'U') {
-        bool joins = c->join_op == op && c->join_segment == segment && c->join_to == offset;
-        if (joins)
-            d->n = c->join_mark;
-        c->join_from = joins ? c->join_from : offset;
-        c->join_to = offset + bytes;
-        c->join_segment = segment;
-        c->join_op = op;
-        c->join_mark = d->n;
-        put(d, "%s%c%u+%" PRIu64 ":%" PRIu64, d->n > 0 ? " " : "", op, segment, c->join_from,
-            c->join_to - c->join_from);
-        return;
-    }
-    c->join_op = 0;
-    const char *blank = d->n > 0 ? " " : "";
-    if (op == 'F' || op == 'A')
-        put(d, "%s%c%u", blank, op, segment);
-    else
-        put(d, "%s%c%" PRIu64, blank, op, bytes);
-}
 
 static void on_event(void *context, const mt_event *e) {
     check *c = context;
@@ -182,8 +154,8 @@ static mt_status open_policy(check *c, mt_error *err) {
     MT_TRY(mt_source_sim(&c->source, c->device, 2 * MT_MIB, err));
     MT_TRY(mt_alloc_open(&c->alloc, c->source, spec, err));
     c->policy = (torch *)mt_alloc_policy_of(c->alloc);
-    c->policy->base.core.driver = on_driver;
-    c->policy->base.core.driver_context = c;
+    c->policy->base.core.driver = mt_calls_add;
+    c->policy->base.core.driver_context = &c->calls;
     mt_alloc_listen(c->alloc, (mt_listener){ on_event, c });
     return MT_OK;
 }
@@ -268,8 +240,28 @@ static mt_status carry_out(check *c, char **f, char place[3][24], mt_error *err)
     return MT_OK;
 }
 
+/* The calls as the recording writes them; what does not fit is cut, and seen as a difference. */
+static const char *format_calls(const mt_calls *calls, char *out) {
+    size_t n = 0;
+    if (calls->n == 0)
+        return "-";
+    for (size_t i = 0; i < calls->n && n + 80 < LINE_LIMIT; i++) {
+        const mt_call *k = &calls->call[i];
+        const char *blank = i > 0 ? " " : "";
+        if (k->op == 'F' || k->op == 'A')
+            n += (size_t)sprintf(out + n, "%s%c%u", blank, k->op, k->segment);
+        else if (k->op == 'P' || k->op == 'U')
+            n += (size_t)sprintf(out + n, "%s%c%u+%" PRIu64 ":%" PRIu64, blank, k->op, k->segment,
+                                 k->offset, k->bytes);
+        else
+            n += (size_t)sprintf(out + n, "%s%c%" PRIu64, blank, k->op, k->bytes);
+    }
+    return out;
+}
+
 static mt_status check_row(check *c, char *line, mt_error *err) {
-    char *f[COLUMNS], recorded[LINE_LIMIT], ours[LINE_LIMIT], place[3][24] = { "-", "-", "-" };
+    char *f[COLUMNS], recorded[LINE_LIMIT], ours[2 * LINE_LIMIT], calls[LINE_LIMIT],
+        place[3][24] = { "-", "-", "-" };
     int n = 0;
     if (strlen(line) >= LINE_LIMIT - 512)
         return bad(c, "the line is too long", err);
@@ -282,19 +274,16 @@ static mt_status check_row(check *c, char *line, mt_error *err) {
     }
     if (n != COLUMNS)
         return bad(c, "expected 14 columns", err);
-    c->driver.n = 0;
-    c->join_op = 0;
-    put(&c->driver, "%s", "");
+    c->calls.n = 0;
     MT_TRY(carry_out(c, f, place, err));
     const torch_stat *s = c->policy->stats.pool[0];
     snprintf(ours, sizeof ours,
              "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-             "\t%" PRIu64 "\t%" PRIu64 "\t%.*s",
+             "\t%" PRIu64 "\t%" PRIu64 "\t%s",
              f[0], f[1], f[2], f[3], place[0], place[1], place[2], s[TORCH_requested_bytes].current,
              s[TORCH_allocated_bytes].current, s[TORCH_active_bytes].current,
              s[TORCH_reserved_bytes].current, s[TORCH_inactive_split_bytes].current,
-             s[TORCH_segment].current, c->driver.n > 0 ? (int)c->driver.n : 1,
-             c->driver.n > 0 ? c->driver.data : "-");
+             s[TORCH_segment].current, format_calls(&c->calls, calls));
     c->counts->operations++;
     if (strcmp(ours, recorded) != 0)
         return differs(c, "operation", ours, recorded, err);
@@ -388,7 +377,7 @@ mt_status mt_torch_check(const char *path, mt_torch_counts *counts, mt_error *er
     if (c.source != NULL)
         c.source->close(c.source);
     free(c.mem);
-    free(c.driver.data);
+    mt_calls_free(&c.calls);
     free(c.history.data);
     free(data);
     return status;

@@ -1391,8 +1391,8 @@ static void test_short_pass_is_cached_run(void **state) {
  * ------------------------------------------------------------------------------------------- */
 
 static record threads_run(int threads, uint32_t prompt, const record *feed) {
-    setup s = { .config = shape(4, 3, 192, 1000, 128), .real = true, .threads = threads };
-    s.options = options_of("concat", 8, prompt, quick() ? 20 : 50, false);
+    setup s = { .config = shape(2, 6, 384, 300, 32), .real = true, .threads = threads };
+    s.options = options_of("concat", 8, prompt, quick() ? 24 : 32, false);
     return record_run(&s, feed);
 }
 

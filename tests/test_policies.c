@@ -1257,7 +1257,7 @@ static void test_torch_options(void **state) {
     static bed chooser; /* of options; no allocator */
     static char spec[400];
     chooser.seed = 4711;
-    for (uint32_t i = 0; i < few(80) + 8; i++) {
+    for (uint32_t i = 0; i < few(240) + 8; i++) {
         any_options(&chooser, spec, sizeof spec);
         bed *b =
             open_bed(spec, i % 2 ? SIM_4K : SIM_2M, (200 + random_below(&chooser, 200)) * MT_MIB);

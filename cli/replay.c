@@ -1,0 +1,233 @@
+/* replay.c - `memtrace replay`: a stored run through other policies, or held against PyTorch's own.
+ */
+#include "cli/cli.h"
+#include "cli/list.h"
+
+#include "alloc/torch.h"
+#include "base/output.h"
+#include "base/size.h"
+#include "reports/meter.h"
+#include "reports/ops.h"
+#include "reports/schedule_check.h"
+#include "reports/torch_check.h"
+#include "reports/torch_summary.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Replays the requests and frees of a stored run through one or more policies and prints one "
+    "row "
+    "each. FILE is a memtrace trace (--trace), a recorded trace of PyTorch's allocator or a "
+    "schedule of "
+    "a whole decode (.gz and .zst are read).\v"
+    "--check holds recorded traces and schedules of PyTorch against the torch policy: every place, "
+    "counter, driver call, block and event; the first difference is printed, and the exit status "
+    "is "
+    "1.\n\n"
+    "Examples:\n"
+    "  memtrace --backend none --trace run.trace > /dev/null\n"
+    "  memtrace replay run.trace --policy torch,block:2MiB,direct\n"
+    "  memtrace replay run.trace --summary torch\n"
+    "  memtrace replay --check kv--default.tsv.gz";
+
+typedef struct replay_options {
+    const char *policy, *summary;
+    char **file;
+    int files;
+    uint64_t capacity, granularity;
+    bool check, statistics, quiet;
+} replay_options;
+
+enum { KEY_POLICY = 256, KEY_CHECK, KEY_CAPACITY, KEY_GRANULARITY, KEY_SUMMARY };
+
+static const struct argp_option options[] = {
+    { "policy", KEY_POLICY, "LIST", 0, "policies with their options (torch)", 1 },
+    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (1024GiB)", 1 },
+    { "granularity", KEY_GRANULARITY, "SIZE", 0, "the driver rounds each segment up to it (2MiB)",
+      1 },
+    { "check", KEY_CHECK, 0, 0, "compare with what PyTorch's allocator did", 2 },
+    { "summary", KEY_SUMMARY, "torch|stats", 0,
+      "print PyTorch's memory_summary, or every counter of memory_stats, at the end", 2 },
+    { "quiet", 'q', 0, 0, "nothing but results and failures", 2 },
+    { 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    replay_options *o = state->input;
+    switch (key) {
+    case KEY_POLICY:
+        o->policy = arg;
+        return 0;
+    case KEY_CAPACITY:
+    case KEY_GRANULARITY: {
+        const char *name = key == KEY_CAPACITY ? "capacity" : "granularity";
+        uint64_t n = cli_size(state, name, arg);
+        if (n == 0 || n > (uint64_t)1 << 50)
+            argp_error(state, "--%s %s: expected a size from 1 to 1024 TiB", name, arg);
+        *(key == KEY_CAPACITY ? &o->capacity : &o->granularity) = n;
+        return 0;
+    }
+    case KEY_CHECK:
+        o->check = true;
+        return 0;
+    case KEY_SUMMARY:
+        if (strcmp(arg, "torch") != 0 && strcmp(arg, "stats") != 0)
+            argp_error(state, "--summary %s: expected torch or stats", arg);
+        o->summary = arg;
+        return 0;
+    case 'q':
+        o->quiet = true;
+        return 0;
+    case ARGP_KEY_ARGS:
+        o->file = state->argv + state->next;
+        o->files = state->argc - state->next;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "expected a FILE");
+        return 0;
+    case ARGP_KEY_END:
+        if (o->check && (o->policy || o->summary))
+            argp_error(state, "--check takes its policy from each file: no --policy, no --summary");
+        if (!o->check && o->files > 1)
+            argp_error(state, "expected one FILE");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp replay_argp = { options, parse, "FILE...", doc, 0, 0, 0 };
+
+/* ---- checking
+ * -------------------------------------------------------------------------------------- */
+
+/* Whether a file holds a schedule; a file that cannot be read is told by the check itself. */
+static bool holds_schedule(const char *path) {
+    char *data;
+    size_t n;
+    if (mt_input_read(path, (size_t)1 << 30, &data, &n, NULL) != MT_OK)
+        return false;
+    bool is = mt_is_schedule(data);
+    free(data);
+    return is;
+}
+
+static int check_files(const replay_options *o) {
+    mt_torch_counts traces = { 0 };
+    mt_schedule_counts schedules = { 0 };
+    mt_status worst = MT_OK;
+    int different = 0;
+    cli_progress p;
+    cli_progress_start(&p, o->quiet, "checking", "files", (uint64_t)o->files);
+    for (int i = 0; i < o->files && !cli_interrupted(); i++) {
+        mt_error err;
+        mt_status status = holds_schedule(o->file[i])
+                               ? mt_schedule_check(o->file[i], &schedules, &err)
+                               : mt_torch_check(o->file[i], &traces, &err);
+        cli_progress_show(&p, (uint64_t)i + 1);
+        if (status == MT_OK)
+            continue;
+        cli_progress_end(&p);
+        printf("%s\n", err.text);
+        different++;
+        worst = worst == MT_OK || status > worst ? status : worst;
+    }
+    cli_progress_end(&p);
+    printf("%d files, %" PRIu64 " operations, %" PRIu64 " driver calls and places, %" PRIu64
+           " blocks, %" PRIu64 " statistics, %" PRIu64 " events: %d files differ\n",
+           o->files, traces.operations + schedules.operations, schedules.calls + schedules.places,
+           traces.blocks, traces.statistics + 14 * schedules.markers, traces.history, different);
+    return cli_interrupted() ? MT_INTERRUPTED : worst;
+}
+
+/* ---- replaying
+ * ------------------------------------------------------------------------------------- */
+
+static void print_row(const char *policy, const mt_meter_row *r, uint64_t refused) {
+    printf("%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+           " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+           policy, r->peak_requested, r->peak_reserved, r->reserved, r->rounding, r->split,
+           r->cached, r->peak_reserved - r->peak_requested, r->calls, r->bumps, refused);
+}
+
+static mt_status print_summary(const replay_options *o, mt_alloc *a, mt_error *err) {
+    mt_policy *p = mt_alloc_policy_of(a);
+    if (o->summary == NULL)
+        return MT_OK;
+    if (p->ops != &mt_policy_torch)
+        return mt_fail(err, MT_BAD, "--summary %s needs the torch policy, not %s", o->summary,
+                       p->ops->name);
+    (strcmp(o->summary, "torch") == 0 ? mt_torch_summary
+                                      : mt_torch_statistics)(stdout, &((torch *)p)->stats);
+    return MT_OK;
+}
+
+static mt_status replay_one(const replay_options *o, const mt_ops *ops, const char *policy,
+                            mt_error *err) {
+    mt_source *source;
+    mt_alloc *a = NULL;
+    mt_meter meter;
+    mt_meter_row row;
+    uint64_t refused = 0;
+    uint64_t capacity = o->capacity > 0 ? o->capacity : 1024 * MT_GIB;
+    MT_TRY(mt_source_sim(&source, capacity, o->granularity > 0 ? o->granularity : 2 * MT_MIB, err));
+    mt_status status = mt_alloc_open(&a, source, policy, err);
+    if (status == MT_OK) {
+        mt_meter_start(&meter, a);
+        status = mt_ops_run(ops, a, &refused, cli_interrupted, err);
+    }
+    if (status == MT_OK)
+        status = mt_alloc_check(a, err);
+    if (status == MT_OK) {
+        mt_meter_read(&meter, &row);
+        print_row(policy, &row, refused);
+        status = print_summary(o, a, err);
+    }
+    if (a != NULL)
+        mt_alloc_unlisten(a);
+    mt_alloc_close(a);
+    source->close(source);
+    return status;
+}
+
+static int is_policy(const char *word) {
+    return mt_policy_known(word);
+}
+
+static mt_status replay(const replay_options *o, mt_error *err) {
+    mt_ops ops;
+    cli_list policies;
+    mt_status status =
+        cli_list_read(&policies, "policy", o->policy != NULL ? o->policy : "torch", is_policy, err);
+    if (status == MT_OK)
+        status = mt_ops_read(&ops, o->file[0], err);
+    if (status == MT_OK) {
+        printf("# memtrace %s\n# command replay\n# file %s\n# requests %" PRIu64
+               "\n# units bytes\n",
+               MT_VERSION, o->file[0], ops.requests);
+        printf(
+            "# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
+            "bumps refused\n");
+        for (size_t i = 0; status == MT_OK && i < policies.count; i++)
+            status = replay_one(o, &ops, policies.value[i], err);
+        mt_ops_free(&ops);
+    }
+    cli_list_free(&policies);
+    return status;
+}
+
+int cli_replay(int argc, char **argv) {
+    replay_options o = { 0 };
+    mt_error err;
+    mt_status status;
+    cli_parse(&replay_argp, argc, argv, &o);
+    if (o.check) {
+        status = (mt_status)check_files(&o);
+    } else {
+        status = replay(&o, &err);
+        cli_fail(status, &err);
+    }
+    return cli_flush(status);
+}

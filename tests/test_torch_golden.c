@@ -1,0 +1,652 @@
+/* test_torch_golden.c - the torch policy against recordings of PyTorch itself: scripted traces, row
+ * by row, and whole decodes of GPT-2, counters at every token; and recordings that are broken.
+ *
+ * The recordings lie in MEMTRACE_SHARED/golden (../shared if unset); without them their tests are
+ * skipped. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <zlib.h>
+
+#include "alloc/torch.h"
+#include "base/output.h"
+#include "base/size.h"
+#include "reports/torch_check.h"
+#include "tests/temp_files.h"
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+static const char *golden(void) {
+    static char folder[512];
+    const char *shared = getenv("MEMTRACE_SHARED");
+    snprintf(folder, sizeof folder, "%s/golden",
+             shared != NULL && *shared != '\0' ? shared : "../shared");
+    return folder;
+}
+
+static bool quick(void) {
+    return getenv("MEMTRACE_QUICK") != NULL;
+}
+
+static int skip_dot_files(const struct dirent *d) {
+    return d->d_name[0] != '.';
+}
+
+/* Calls visit on the path of each file of a folder that begins and ends so, in order of names; when
+ * in a hurry only on each step-th. Returns how many there were. */
+static int for_files(const char *folder, const char *begins, const char *ends, int step,
+                     void (*visit)(const char *path, void *context), void *context) {
+    struct dirent **names;
+    char path[1200];
+    int n = scandir(folder, &names, skip_dot_files, alphasort), met = 0;
+    for (int i = 0; i < n; i++) {
+        const char *name = names[i]->d_name;
+        size_t length = strlen(name), tail = strlen(ends);
+        bool wanted = strncmp(name, begins, strlen(begins)) == 0 && length >= tail &&
+                      strcmp(name + length - tail, ends) == 0;
+        if (wanted && met++ % (quick() ? step : 1) == 0) {
+            snprintf(path, sizeof path, "%s/%s", folder, name);
+            visit(path, context);
+        }
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+    return met;
+}
+
+static void skip_without(int files, const char *what) {
+    if (files > 0)
+        return;
+    print_message("%s: no %s, skipped\n", golden(), what);
+    skip();
+}
+
+/* ---- scripted traces ------------------------------------------------------------------------ */
+
+typedef struct totals {
+    mt_torch_counts counts;
+    int files;
+} totals;
+
+static void check_trace(const char *path, void *context) {
+    totals *t = context;
+    mt_error err = { MT_OK, "" };
+    if (mt_torch_check(path, &t->counts, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    t->files++;
+}
+
+static void check_folder(const char *path, void *context) {
+    for_files(path, "", ".tsv.gz", 9, check_trace, context);
+}
+
+static void test_traces(void **state) {
+    (void)state;
+    totals t = { 0 };
+    skip_without(for_files(golden(), "torch-alloc", "", 1, check_folder, &t), "recorded traces");
+    print_message("%d recordings agree: %llu operations, %llu blocks, %llu statistics, "
+                  "%llu events of history\n",
+                  t.files, (unsigned long long)t.counts.operations,
+                  (unsigned long long)t.counts.blocks, (unsigned long long)t.counts.statistics,
+                  (unsigned long long)t.counts.history);
+    assert_true(t.counts.operations > 0 && t.counts.blocks > 0);
+    assert_true(t.counts.statistics > 0 && t.counts.history > 0);
+}
+
+/* ---- whole decodes -------------------------------------------------------------------------- */
+
+#define COUNTERS 14
+#define CALLS    65536
+
+/* A schedule being replayed. */
+typedef struct replay {
+    const char *path;
+    uint64_t line;
+    char options[256], release[32];
+    uint64_t device;
+    mt_source *source;
+    mt_alloc *alloc;
+    torch *torch;
+    mt_mem *mem; /* by number of the allocation */
+    size_t allocations, room;
+    char told[CALLS], made[CALLS]; /* driver calls since the last operation: recorded, our own */
+    char last_op;                  /* of our last call, if pages that the next may continue */
+    uint32_t last_segment;
+    uint64_t last_from, last_to;
+    size_t last_at;
+} replay;
+
+typedef struct replay_totals {
+    uint64_t files, events, markers, places;
+} replay_totals;
+
+#define FAIL(r, ...)                                                                               \
+    do {                                                                                           \
+        print_error("%s, line %llu\n", (r)->path, (unsigned long long)(r)->line);                  \
+        fail_msg(__VA_ARGS__);                                                                     \
+    } while (0)
+
+static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(char *text, const char *format, ...) {
+    size_t n = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + n, CALLS - n, format, args);
+    va_end(args);
+}
+
+/* Our driver calls as the recording writes them; neighbouring pages are one call. */
+static void on_driver(void *context, char op, uint32_t segment, uint64_t offset, uint64_t bytes) {
+    replay *r = context;
+    bool pages = op == 'P' || op == 'U';
+    bool joins = pages && r->last_op == op && r->last_segment == segment && r->last_to == offset;
+    if (joins)
+        r->made[r->last_at] = '\0';
+    else
+        r->last_from = offset;
+    r->last_op = pages ? op : 0;
+    r->last_segment = segment;
+    r->last_to = offset + bytes;
+    r->last_at = strlen(r->made);
+    if (pages)
+        append(r->made, "%c %u+%llu %llu\n", op, segment, (unsigned long long)r->last_from,
+               (unsigned long long)(r->last_to - r->last_from));
+    else if (op == 'M')
+        append(r->made, "S %llu\n", (unsigned long long)bytes);
+    else if (op == 'F')
+        append(r->made, "R %u\n", segment);
+}
+
+static void read_header(replay *r, const char *line) {
+    const char *at = strstr(line, "PYTORCH_CUDA_ALLOC_CONF=");
+    unsigned long long device;
+    if (at != NULL)
+        sscanf(at, "PYTORCH_CUDA_ALLOC_CONF=%255s", r->options);
+    at = strstr(line, "simulated, ");
+    if (at != NULL && sscanf(at, "simulated, %llu bytes", &device) == 1)
+        r->device = device;
+    sscanf(line, "# torch %31[^ +]", r->release);
+}
+
+static void open_replay(replay *r) {
+    char policy[400];
+    mt_error err = { MT_OK, "" };
+    assert_true(r->device > 0);
+    snprintf(policy, sizeof policy, "torch,version:%s%s%s", r->release, *r->options ? "," : "",
+             r->options);
+    assert_int_equal(mt_source_sim(&r->source, r->device, 2 * MT_MIB, &err), MT_OK);
+    if (mt_alloc_open(&r->alloc, r->source, policy, &err) != MT_OK)
+        FAIL(r, "%s", err.text);
+    r->torch = (torch *)mt_alloc_policy_of(r->alloc);
+    r->torch->base.core.driver = on_driver;
+    r->torch->base.core.driver_context = r;
+}
+
+static void compare_calls(replay *r) {
+    if (strcmp(r->told, r->made) != 0)
+        FAIL(r, "driver calls:\n%srecorded:\n%s", r->made, r->told);
+    *r->told = *r->made = '\0';
+    r->last_op = 0;
+}
+
+/* Reads a number at *at and moves past it. */
+static uint64_t number(replay *r, char **at) {
+    char *end;
+    uint64_t n = strtoull(*at, &end, 10);
+    if (end == *at)
+        FAIL(r, "expected a number at \"%.20s\"", *at);
+    *at = end;
+    return n;
+}
+
+/* "a SIZE" or "a SIZE SEGMENT+OFFSET". */
+static void do_alloc(replay *r, char *at, replay_totals *t) {
+    mt_request q = { .bytes = number(r, &at), .tag = MT_OTHER, .layer = -1 };
+    mt_error err = { MT_OK, "" };
+    mt_live_info info;
+    if (r->allocations == r->room) {
+        r->room = 2 * r->room + 1024;
+        r->mem = realloc(r->mem, r->room * sizeof *r->mem);
+        assert_non_null(r->mem);
+    }
+    mt_mem *mem = &r->mem[r->allocations++];
+    if (mt_alloc_get(r->alloc, &q, mem, &err) != MT_OK)
+        FAIL(r, "%s", err.text);
+    compare_calls(r);
+    if (*at != ' ')
+        return;
+    uint64_t segment = number(r, &at), offset = number(r, &at);
+    assert_int_equal(mt_alloc_info(r->alloc, *mem, &info, &err), MT_OK);
+    if (info.segment != segment || info.offset != offset)
+        FAIL(r, "placed at %u+%llu, recorded %llu+%llu", info.segment,
+             (unsigned long long)info.offset, (unsigned long long)segment,
+             (unsigned long long)offset);
+    t->places++;
+}
+
+static void do_free(replay *r, char *at) {
+    mt_error err = { MT_OK, "" };
+    uint64_t k = number(r, &at);
+    assert_true(k < r->allocations);
+    mt_mem *mem = &r->mem[r->allocations - 1 - k];
+    assert_true(mem->handle != 0);
+    if (mt_alloc_put(r->alloc, mem, &err) != MT_OK)
+        FAIL(r, "%s", err.text);
+    compare_calls(r);
+}
+
+static void begin_peaks(torch_stats *s) {
+    for (int p = 0; p < 3; p++)
+        for (int i = 0; i < TORCH_STAT_COUNT; i++)
+            s->pool[p][i].peak = s->pool[p][i].current;
+}
+
+/* "= STEP TOKENS" and the counters at this point. */
+static void check_marker(replay *r, char *at) {
+    static const char *const names[COUNTERS] = {
+        "allocated",      "reserved",       "requested",
+        "active",         "inactive_split", "inactive_split_blocks",
+        "segments",       "peak_allocated", "peak_reserved",
+        "peak_requested", "allocs",         "frees",
+        "device_allocs",  "device_frees",
+    };
+    const torch_stat *s = r->torch->stats.pool[0];
+    const uint64_t ours[COUNTERS] = {
+        s[TORCH_allocated_bytes].current,
+        s[TORCH_reserved_bytes].current,
+        s[TORCH_requested_bytes].current,
+        s[TORCH_active_bytes].current,
+        s[TORCH_inactive_split_bytes].current,
+        s[TORCH_inactive_split].current,
+        s[TORCH_segment].current,
+        s[TORCH_allocated_bytes].peak,
+        s[TORCH_reserved_bytes].peak,
+        s[TORCH_requested_bytes].peak,
+        s[TORCH_allocation].allocated,
+        s[TORCH_allocation].freed,
+        r->torch->stats.num_device_alloc,
+        r->torch->stats.num_device_free,
+    };
+    for (int blanks = 0; blanks < 2; blanks++) {
+        at = strchr(at + 1, ' ');
+        assert_non_null(at);
+    }
+    for (int i = 0; i < COUNTERS; i++) {
+        uint64_t recorded = number(r, &at);
+        if (ours[i] != recorded)
+            FAIL(r, "%s is %llu, recorded %llu", names[i], (unsigned long long)ours[i],
+                 (unsigned long long)recorded);
+    }
+    if (*at != '\0')
+        FAIL(r, "more than %d counters", COUNTERS);
+    begin_peaks(&r->torch->stats);
+}
+
+/* The ledger says the same in its own words. */
+static void check_ledger(const replay *r) {
+    const mt_ledger *l = mt_alloc_ledger(r->alloc);
+    const torch_stat *s = r->torch->stats.pool[0];
+    mt_error err = { MT_OK, "" };
+    if (mt_alloc_check(r->alloc, &err) != MT_OK)
+        FAIL(r, "%s", err.text);
+    assert_int_equal(l->requested.current, s[TORCH_requested_bytes].current);
+    assert_int_equal(l->requested.current + l->rounding, s[TORCH_allocated_bytes].current);
+    assert_int_equal(l->reserved.current, s[TORCH_reserved_bytes].current);
+    if (!r->torch->options.expandable_segments)
+        assert_int_equal(l->split, s[TORCH_inactive_split_bytes].current);
+}
+
+static void replay_line(replay *r, char *line, replay_totals *t) {
+    if (*line == '#') {
+        read_header(r, line);
+        return;
+    }
+    if (r->alloc == NULL)
+        open_replay(r);
+    switch (*line) {
+    case 'a':
+        do_alloc(r, line + 1, t);
+        t->events++;
+        break;
+    case 'f':
+        do_free(r, line + 1);
+        t->events++;
+        break;
+    case '=':
+        check_marker(r, line + 1);
+        check_ledger(r);
+        t->markers++;
+        break;
+    case 'S':
+    case 'R':
+    case 'P':
+    case 'U':
+        append(r->told, "%s\n", line);
+        break;
+    default:
+        FAIL(r, "unknown line \"%.40s\"", line);
+    }
+}
+
+static void close_replay(replay *r) {
+    mt_alloc_close(r->alloc);
+    assert_int_equal(r->source->used, 0);
+    r->source->close(r->source);
+    free(r->mem);
+    free(r);
+}
+
+static void replay_file(const char *path, void *context) {
+    replay_totals *t = context;
+    mt_error err = { MT_OK, "" };
+    char *data, *line, *end;
+    size_t n;
+    replay *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    r->path = path;
+    if (mt_input_read(path, (size_t)1 << 30, &data, &n, &err) != MT_OK)
+        FAIL(r, "%s", err.text);
+    uint64_t markers = t->markers;
+    for (line = data; *line != '\0'; line = end + 1) {
+        end = strchr(line, '\n');
+        assert_non_null(end);
+        *end = '\0';
+        r->line++;
+        replay_line(r, line, t);
+    }
+    assert_true(t->markers > markers);
+    t->files++;
+    close_replay(r);
+    free(data);
+}
+
+static void replay_folder(const char *begins, int step) {
+    char folder[600];
+    replay_totals t = { 0 };
+    snprintf(folder, sizeof folder, "%s/hf-gpt2", golden());
+    skip_without(for_files(folder, begins, ".txt.gz", step, replay_file, &t), begins);
+    print_message("%llu recordings %s agree: %llu events, %llu markers, %llu places\n",
+                  (unsigned long long)t.files, begins, (unsigned long long)t.events,
+                  (unsigned long long)t.markers, (unsigned long long)t.places);
+    assert_true(t.events > 0);
+}
+
+static void test_placed(void **state) {
+    (void)state;
+    replay_folder("placed-", 3);
+}
+
+static void test_schedules(void **state) {
+    (void)state;
+    replay_folder("schedule-", 5);
+}
+
+/* ---- broken recordings ---------------------------------------------------------------------- */
+
+#define HEADER                                                                                     \
+    "# torch 2.15.0+cu132  simulated device\n"                                                     \
+    "# trace example seed 25\n"                                                                    \
+    "# options -\n"                                                                                \
+    "# device_bytes 85899345920\n"                                                                 \
+    "# fraction -\n"                                                                               \
+    "# addresses up\n"                                                                             \
+    "# op\tid\tbytes\tstream\tsegment\toffset\tblock\trequested\tallocated\tactive\treserved\t"    \
+    "inactive_split\tsegments\tdriver\n"
+
+/* The first operation is line 8. */
+static const char recording[] = HEADER
+    "a\t0\t11534336\t0\t0\t0\t12582912\t11534336\t12582912\t12582912\t12582912\t0\t1\tM12582912\n"
+    "f\t0\t-\t-\t-\t-\t-\t0\t0\t0\t12582912\t0\t1\t-\n"
+    "a\t1\t10485760\t0\t0\t0\t10485760\t10485760\t10485760\t10485760\t12582912\t2097152\t1\t-\n"
+    "snap\t2\n"
+    "@\t0\t0\t10485760\t10485760\tactive_allocated\tlarge\t0\n"
+    "@\t0\t10485760\t2097152\t11534336\tinactive\tlarge\t0\n"
+    "rs\t1\t-\t2\t-\t-\t-\t10485760\t10485760\t10485760\t12582912\t2097152\t1\t-\n"
+    "hold\t-\t-\t-\t-\t-\t-\t10485760\t10485760\t10485760\t12582912\t2097152\t1\t-\n"
+    "f\t1\t-\t-\t-\t-\t-\t10485760\t0\t10485760\t12582912\t2097152\t1\t-\n"
+    "go\t-\t-\t-\t-\t-\t-\t10485760\t0\t10485760\t12582912\t2097152\t1\t-\n"
+    "ec\t-\t-\t-\t-\t-\t-\t0\t0\t0\t0\t0\t0\tF0\n"
+    "! allocated_bytes.all.allocated 23068672\n"
+    "! num_device_alloc 1\n"
+    "! num_device_free 1\n"
+    "! some_other.statistic 5\n"
+    "~ segment_alloc 0 0 12582912\n"
+    "~ alloc 0 0 11534336\n"
+    "~ free_requested 0 0 11534336\n"
+    "~ free_completed 0 0 11534336\n"
+    "~ alloc 0 0 10485760\n"
+    "~ free_requested 0 0 10485760\n"
+    "~ free_completed 0 0 10485760\n"
+    "~ segment_free 0 0 12582912\n";
+
+static mt_status check_text(const char *text, size_t n, mt_error *err) {
+    mt_torch_counts counts = { 0 };
+    *err = (mt_error){ MT_OK, "" };
+    return mt_torch_check(temp_write("recording.tsv", text, n), &counts, err);
+}
+
+static void test_recording(void **state) {
+    (void)state;
+    mt_error err;
+    if (check_text(recording, strlen(recording), &err) != MT_OK)
+        fail_msg("%s", err.text);
+}
+
+/* The recording with the first occurrence of some text replaced. */
+static void broken(const char *from, const char *to, mt_status expected, int line) {
+    char text[4096], place[32];
+    mt_error err;
+    const char *at = strstr(recording, from);
+    assert_non_null(at);
+    int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - recording), recording, to,
+                     at + strlen(from));
+    mt_status status = check_text(text, (size_t)n, &err);
+    if (status != expected)
+        fail_msg("\"%s\" as \"%s\": status %d, %s", from, to, status, err.text);
+    assert_int_equal(err.status, expected);
+    snprintf(place, sizeof place, "recording.tsv:%d: ", line);
+    if (line > 0 && strstr(err.text, place) == NULL)
+        fail_msg("\"%s\" as \"%s\": expected line %d in \"%s\"", from, to, line, err.text);
+}
+
+/* One number wrong anywhere is seen, and where. */
+static void test_changed(void **state) {
+    (void)state;
+    broken("11534336\t0\t0\t0\t", "11534336\t0\t1\t0\t", MT_CHECK, 8);
+    broken("0\t12582912\t11534336", "512\t12582912\t11534336", MT_CHECK, 8);
+    broken("12582912\t11534336\t", "12582400\t11534336\t", MT_CHECK, 8);
+    broken("\t11534336\t12582912\t", "\t11534337\t12582912\t", MT_CHECK, 8);
+    broken("M12582912", "M12582911", MT_CHECK, 8);
+    broken("M12582912", "-", MT_CHECK, 8);
+    broken("\t2097152\t1\t-\nsnap", "\t2097152\t2\t-\nsnap", MT_CHECK, 10);
+    broken("a\t1\t10485760\t0\t", "a\t1\t10485760\t3\t", MT_CHECK, 10);
+    broken("10485760\tactive_allocated", "10485761\tactive_allocated", MT_CHECK, 12);
+    broken("active_allocated", "active_pending_free", MT_CHECK, 12);
+    broken("inactive\tlarge", "inactive\tsmall", MT_CHECK, 13);
+    broken("11534336\tinactive", "0\tinactive", MT_CHECK, 13);
+    broken("snap\t2", "snap\t1", MT_CHECK, 13);
+    broken("snap\t2", "snap\t3", MT_CHECK, 13);
+    broken("snap\t2", "snap\t99999999999", MT_BAD, 11);
+    broken("\t0\tF0", "\t0\tF1", MT_CHECK, 18);
+    broken("allocated 23068672", "allocated 23068671", MT_CHECK, 19);
+    broken("num_device_free 1", "num_device_free 0", MT_CHECK, 21);
+    broken("~ alloc 0 0 11534336", "~ alloc 0 0 11534335", MT_CHECK, 24);
+    broken("~ segment_free 0 0 12582912\n", "~ segment_free 0 0 12582912\n~ alloc 0 0 1\n",
+           MT_CHECK, 31);
+}
+
+/* Other options give another run. */
+static void test_changed_header(void **state) {
+    (void)state;
+    broken("# options -", "# options expandable_segments:True", MT_CHECK, 8);
+    broken("# fraction -", "# fraction 0.0001", MT_CHECK, 8);
+    broken("85899345920", "2097152", MT_CHECK, 8);
+    broken("# options -", "# options max_split_size_mb:1", MT_BAD, 0);
+    broken("# fraction -", "# fraction 2", MT_BAD, 0);
+    broken("# torch 2.15.0", "# torch two", MT_BAD, 0);
+    broken("addresses up", "addresses sideways", MT_BAD, 0);
+    broken("85899345920", "many", MT_BAD, 4);
+    broken("85899345920", "99999999999999999999", MT_BAD, 4);
+    broken("85899345920", "0", MT_BAD, 4);
+    broken("# device_bytes", "# bytes", MT_BAD, 8);
+}
+
+static void test_not_operations(void **state) {
+    (void)state;
+    broken("a\t0\t", "b\t0\t", MT_BAD, 8);
+    broken("a\t0\t", "\t0\t", MT_BAD, 8);
+    broken("a\t0\t", "a\tzero\t", MT_BAD, 8);
+    broken("a\t0\t", "a\t-1\t", MT_BAD, 8);
+    broken("a\t0\t", "a\t99999999999\t", MT_BAD, 8);
+    broken("a\t0\t11534336", "a\t0\t0", MT_BAD, 8);
+    broken("a\t0\t11534336", "a\t0\tlots", MT_BAD, 8);
+    broken("a\t0\t11534336", "a\t0\t18446744073709551615", MT_CHECK, 8);
+    broken("a\t0\t11534336", "a\t0\t18446744073709551616", MT_BAD, 8);
+    broken("a\t0\t11534336\t0", "a\t0\t11534336\t4294967296", MT_BAD, 8);
+    broken("f\t0\t", "f\t7\t", MT_BAD, 9);
+    broken("f\t1\t", "f\t0\t", MT_BAD, 16);
+    broken("rs\t1\t-\t2", "rs\t0\t-\t2", MT_BAD, 14);
+    broken("rs\t1\t-\t2", "rs\t1\t-\t-", MT_BAD, 14);
+    broken("snap\t2", "snap\ttwo", MT_BAD, 11);
+    broken("snap\t2", "snap", MT_BAD, 11);
+    broken("snap\t2\n", "", MT_BAD, 11);
+    broken("! num_device_alloc 1", "! num_device_alloc", MT_BAD, 20);
+    broken("! num_device_alloc 1", "!", MT_BAD, 20);
+    broken("~ alloc 0 0 11534336", "~ ", MT_CHECK, 24);
+    broken("~ alloc 0 0 11534336", "~", MT_CHECK, 24);
+    broken("f\t0\t-\t-", "f\t0\t-", MT_BAD, 9);
+    broken("f\t0\t-\t-", "f\t0\t-\t-\t-", MT_CHECK, 9);
+    broken("f\t0\t-\t-", "\n", MT_BAD, 9);
+}
+
+/* Files that are no recordings at all. */
+static void test_garbage(void **state) {
+    (void)state;
+    static const char *const texts[] = { "",           "\n",      "\n\n\n",
+                                         "#\n",        "# \n",    "garbage\n",
+                                         "{\"a\": 1}", "a\t0\n",  "# options\n# device_bytes\n",
+                                         HEADER,       "\x80\x04" };
+    char bytes[5000];
+    mt_error err;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_int_equal(check_text(texts[i], strlen(texts[i]), &err), MT_BAD);
+    uint64_t seed = 99;
+    for (int k = 0; k < 50; k++) {
+        for (size_t i = 0; i < sizeof bytes; i++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1;
+            bytes[i] = (char)(seed >> 40);
+        }
+        assert_int_equal(check_text(bytes, sizeof bytes, &err), MT_BAD);
+    }
+    memset(bytes, 'a', sizeof bytes);
+    assert_int_equal(check_text(bytes, sizeof bytes, &err), MT_BAD);
+    mt_torch_counts counts = { 0 };
+    assert_int_equal(mt_torch_check(temp_path("missing.tsv"), &counts, &err), MT_BAD);
+}
+
+/* Longer than any line may be. */
+static void test_long_line(void **state) {
+    (void)state;
+    const size_t header = strlen(HEADER), n = header + 200000;
+    char *text = malloc(n);
+    mt_error err;
+    assert_non_null(text);
+    memcpy(text, HEADER, header);
+    memset(text + header, '\t', n - header);
+    assert_int_equal(check_text(text, n, &err), MT_BAD);
+    assert_non_null(strstr(err.text, "recording.tsv:8: "));
+    free(text);
+}
+
+/* A recording cut anywhere is refused if the cut is inside a line. Between two lines nothing tells
+ * that there were more. */
+static void test_truncated(void **state) {
+    (void)state;
+    mt_error err;
+    const size_t first = strlen(HEADER);
+    for (size_t n = 0; n < strlen(recording); n++) {
+        mt_status status = check_text(recording, n, &err);
+        assert_true(status == MT_OK || status == MT_CHECK || status == MT_BAD);
+        bool between = n == 0 || recording[n - 1] == '\n' || recording[n] == '\n';
+        if (n <= first)
+            assert_int_equal(status, MT_BAD);
+        else if (!between && recording[n - 1] != ' ' && strncmp(recording + n, "-\n", 2) != 0)
+            assert_int_not_equal(status, MT_OK);
+    }
+}
+
+static void write_gzip(const char *path, const char *text, size_t n) {
+    gzFile f = gzopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(gzwrite(f, text, (unsigned)n), n);
+    assert_int_equal(gzclose(f), Z_OK);
+}
+
+/* A compressed recording, and what is left of it when its end is missing. */
+static void test_truncated_gzip(void **state) {
+    (void)state;
+    const char *path = temp_path("recording.tsv.gz");
+    mt_torch_counts counts = { 0 };
+    mt_error err = { MT_OK, "" };
+    char *data;
+    write_gzip(path, recording, strlen(recording));
+    assert_int_equal(mt_torch_check(path, &counts, &err), MT_OK);
+    assert_int_equal(counts.operations, 8);
+    assert_int_equal(counts.blocks, 2);
+    assert_int_equal(counts.statistics, 3);
+    assert_int_equal(counts.history, 8);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    data = malloc(4096);
+    size_t n = fread(data, 1, 4096, f);
+    fclose(f);
+    assert_true(n > 100 && n < 4096);
+    for (size_t k = 2; k < n; k += 7) {
+        counts = (mt_torch_counts){ 0 };
+        assert_int_equal(mt_torch_check(temp_write("cut.tsv.gz", data, k), &counts, &err), MT_BAD);
+    }
+    free(data);
+}
+
+/* Any single byte may be wrong: never a crash, and what is not refused is a difference that does
+ * not matter, such as one in a comment. */
+static void test_any_byte(void **state) {
+    (void)state;
+    static const char others[] = "\n\t -0a#!~@";
+    char text[sizeof recording];
+    mt_error err;
+    const size_t n = strlen(recording);
+    memcpy(text, recording, sizeof text);
+    for (size_t i = 0; i < n; i += quick() ? 11 : 1) {
+        const char was = text[i];
+        for (size_t k = 0; k < sizeof others - 1 + 2; k++) {
+            text[i] = k < sizeof others - 1 ? others[k] : (char)(was ^ (k % 2 ? 0x80 : 1));
+            mt_status status = check_text(text, n, &err);
+            assert_true(status == MT_OK || status == MT_CHECK || status == MT_BAD);
+            assert_true((status == MT_OK) == (err.status == MT_OK));
+        }
+        text[i] = was;
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_traces),         cmocka_unit_test(test_placed),
+        cmocka_unit_test(test_schedules),      cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_changed),        cmocka_unit_test(test_changed_header),
+        cmocka_unit_test(test_not_operations), cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_long_line),      cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_truncated_gzip), cmocka_unit_test(test_any_byte),
+    };
+    return cmocka_run_group_tests_name("torch golden", tests, temp_setup, temp_teardown);
+}
