@@ -86,6 +86,9 @@ const char *cli_shown(char buffer[CLI_SHOWN], const char *text);
  * cli_flush. */
 int cli_fail(mt_status status, const mt_error *err);
 
+/* True once a write to stdout has failed; to be asked soon after writing, while errno tells why. */
+bool cli_output_failed(void);
+
 /* Flushes stdout; MT_FAILED, with a line printed, when something did not reach it. */
 mt_status cli_flush(mt_status status);
 

@@ -84,7 +84,7 @@ static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32
     if (p->streams && !p->stopped)
         MT_TRY(print_text(p, next, 1));
     cli_progress_show(&p->progress, step + 1);
-    if (ferror(stdout))
+    if (cli_output_failed())
         return mt_fail(&p->err, MT_FAILED, "standard output failed");
     return cli_interrupted() ? mt_fail(&p->err, MT_INTERRUPTED, "interrupted") : MT_OK;
 }

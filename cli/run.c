@@ -95,7 +95,7 @@ static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32
     (void)ctx;
     (void)next;
     cli_progress_show(&out->progress, step + 1);
-    if (ferror(stdout))
+    if (cli_output_failed())
         return MT_FAILED;
     if (mt_table_status(out->table, NULL) != MT_OK)
         return MT_CHECK;
@@ -145,7 +145,7 @@ static const char *ending(mt_status status) {
 }
 
 /* Ends stdout; what could not be written there, cli_flush will tell. */
-static void close_stdout(run_out *out, mt_status status) {
+static mt_status close_stdout(run_out *out, mt_status status) {
     const cli_session *s = &out->s;
     const mt_refusal *refusal = status == MT_NO_MEMORY ? mt_alloc_refusal(s->alloc) : NULL;
     const char *end = ending(status);
@@ -155,7 +155,9 @@ static void close_stdout(run_out *out, mt_status status) {
         print_columns(out);
         if (end != NULL)
             printf("# %s\n", end);
+        fflush(stdout);
     }
+    return cli_output_failed() && status == MT_OK ? MT_FAILED : status;
 }
 
 /* Ends the trace as the run ended; bad input and a failure leave none. */
@@ -194,7 +196,7 @@ int cli_run(int argc, char **argv) {
         status = open_outputs(&out, &err);
     if (status == MT_OK) {
         status = generate(&out, &err);
-        close_stdout(&out, status);
+        status = close_stdout(&out, status);
         status = close_trace(&out, status, &err);
         tell(&out, status);
         if (status != MT_NO_MEMORY)

@@ -15,18 +15,26 @@ const char *cli_shown(char buffer[CLI_SHOWN], const char *text) {
 
 int cli_fail(mt_status status, const mt_error *err) {
     char line[4 * sizeof err->text]; /* a byte becomes at most four characters */
-    if (status == MT_OK || status == MT_INTERRUPTED || (status == MT_FAILED && ferror(stdout)))
+    if (status == MT_OK || status == MT_INTERRUPTED || (status == MT_FAILED && cli_output_failed()))
         return status;
     fprintf(stderr, "memtrace: %s\n",
             mt_printable(line, sizeof line, err->text, strlen(err->text)));
     return status;
 }
 
+static int output_error; /* errno of the first write to stdout that failed */
+
+bool cli_output_failed(void) {
+    if (ferror(stdout) && output_error == 0)
+        output_error = errno != 0 ? errno : EIO;
+    return output_error != 0;
+}
+
 mt_status cli_flush(mt_status status) {
-    int error = fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0;
-    if (error == 0)
+    fflush(stdout);
+    if (!cli_output_failed())
         return status;
-    fprintf(stderr, "memtrace: cannot write to standard output: %s\n", strerror(error));
+    fprintf(stderr, "memtrace: cannot write to standard output: %s\n", strerror(output_error));
     return MT_FAILED;
 }
 

@@ -13,11 +13,12 @@
 # A number stands to the upper left of its bump, where the curve is not unless it fell; when that
 # place is taken, in the nearest free one further up or left, if there is one near by.
 
-function abs(x) { return x < 0 ? -x : x }
+function abs(x) { x += 0; return x < 0 ? -x : x }
+function square(x) { return x * x }
 function words(b) {
     b = abs(b)
-    return b >= 4 * 1024 ^ 3 ? sprintf("%.2f GiB", b / 1024 ^ 3) : \
-           b >= 1024 ^ 2 ? sprintf("%.1f MiB", b / 1024 ^ 2) : \
+    return b >= 4 * 1073741824 ? sprintf("%.2f GiB", b / 1073741824) : \
+           b >= 1048576 ? sprintf("%.1f MiB", b / 1048576) : \
            b >= 102400 ? sprintf("%.0f KiB", b / 1024) : \
            b >= 1024 ? sprintf("%.1f KiB", b / 1024) : sprintf("%.0f B", b)
 }
@@ -96,7 +97,7 @@ END {
                 if (cx < 0 || cy > tall - 12) continue
                 found = 1
                 for (q = 1; q <= placed && found; q++)
-                    if ((cx - qx[q]) ^ 2 + (cy - qy[q]) ^ 2 < 529) found = 0
+                    if (square(cx - qx[q]) + square(cy - qy[q]) < square(23)) found = 0
             }
         number++; number_of[number] = i
         if (!found) continue

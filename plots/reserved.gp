@@ -56,7 +56,8 @@ entries = (r_top_cached > 0 ? entry("cached", r_cached, c_cached) : "") \
          .(r_top_split > 0 ? entry("split", r_split, c_split) : "")
 if (r_top_peak_requested > r_weights) {
     entries = entries."keyentry with boxes fillstyle pattern 4 border rgb c_activations \
-        fillcolor rgb c_activations title 'temporaries  ".bytes(r_peak_requested - r_requested)."', "
+        fillcolor rgb c_activations \
+        title 'temporaries  ".bytes(r_peak_requested - r_requested)."', "
 }
 entries = entries.(r_top_rounding > 0 ? entry("rounding", r_rounding, c_rounding) : "") \
     ."keyentry with lines linewidth 2 dashtype 2 linecolor rgb c_requested \

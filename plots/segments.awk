@@ -82,7 +82,7 @@ BEGIN {
     marks = 0
     split("weights kv activations logits workspace other", tags)
     for (i in tags) known[tags[i]] = 1
-    window = 2 ^ 44 # of a growable segment
+    window = 17592186044416 # 16 TiB, for a growable segment
 }
 { sub(/\r$/, "") }
 NR == 1 && !/^# memtrace trace / { fail("no trace of memtrace") }

@@ -32,7 +32,8 @@ load here."title.gp"
 
 set xrange [left:r_right]
 set yrange [0:y1 - y0]
-set xlabel axis.(every == 0 && steps > x1 - x0 ? sprintf(" (%d of %d steps are drawn)", x1 - x0, steps) : "")
+set xlabel axis.(every > 0 || steps <= x1 - x0 ? "" : \
+                 sprintf(" (%d of %d steps are drawn)", x1 - x0, steps))
 if (r_right - left < 10) { set xtics 1 }
 set ylabel "segments, stacked as they came" offset -2.6, 0
 unset ytics

@@ -706,7 +706,7 @@ static void test_nano_greedy(void **state) {
         for (int i = 0; i < PROMPTS; i += quick() ? 81 : 1)
             sort_batch(&r, &all, some[k], (k + (size_t)i) % 2 == 1, i, 1);
     for (size_t k = 0; k < COUNT(strategies); k++)
-        sort_batch(&r, &all, strategies[k], k % 2 == 0, 0, PROMPTS);
+        sort_batch(&r, &all, strategies[k], k % 2 == 0, 0, quick() ? 20 : PROMPTS);
     rig_close(&r);
 }
 
@@ -1529,7 +1529,7 @@ static void test_every_request_fails(void **state) {
     uint64_t runs = 0;
     for (size_t i = 0; i < COUNT(strategies) * 4; i++) {
         setup s = { .config = shape(2, 2, 16, 13, 8), .real = i % 2 == 1 };
-        uint64_t stride = (s.real ? 3 : 1) * (quick() ? 7 : 1);
+        uint64_t stride = (s.real ? 4 : 1) * (quick() ? 3 : 1);
         s.options = options_of(strategies[i / 4], 2, 3, 7, i / 2 % 2 == 1);
         s.options.workspace = 1000;
         for (uint64_t n = 1, more = 1; more > 0; n += stride) {

@@ -359,7 +359,10 @@ static void check_place(bed *b, const mt_request *r, const piece *p) {
 static void check_refusal(const bed *b, const mt_request *r) {
     const mt_refusal *f = mt_alloc_refusal(b->alloc);
     const mt_ledger *l = mt_alloc_ledger(b->alloc);
-    assert_memory_equal(&f->request, r, sizeof *r);
+    assert_int_equal(f->request.bytes, r->bytes);
+    assert_int_equal(f->request.tag, r->tag);
+    assert_int_equal(f->request.layer, r->layer);
+    assert_int_equal(f->request.stream, r->stream);
     assert_int_equal(f->rounded, mt_alloc_roundup(b->alloc, r->bytes));
     assert_true(f->rounded >= r->bytes);
     assert_true(f->segment >= f->rounded);
@@ -438,7 +441,7 @@ static void give_any(bed *b) {
 
 /* A size, log-uniform below 512 KiB but for a few of up to 24 MiB. */
 static uint64_t any_size(bed *b) {
-    if (random_below(b, 50) == 0)
+    if (random_below(b, 100) == 0)
         return 1 + random_below(b, 24 * MT_MIB);
     return 1 + random_below(b, UINT64_C(1) << random_below(b, 20));
 }
@@ -497,12 +500,12 @@ static void whole_length(bed *b) {
         2097153, 3000001, 10485759, 10485760, 10485761, 11534336, 25165825,
     };
     const uint32_t n = sizeof sizes / sizeof *sizes;
-    for (uint32_t i = 0; i < 2 * n; i++)
+    for (uint32_t i = 0; i < n; i++)
         must_take(b, sizes[i % n], (mt_tag)(i % MT_TAGS), 0);
     check_all(b);
-    for (uint32_t i = 0; b->kind == HOST && i < 2 * n; i++)
+    for (uint32_t i = 0; b->kind == HOST && i < n; i++)
         write_pattern(&b->piece[i], 8);
-    for (uint32_t i = 0; b->kind == HOST && i < 2 * n; i++)
+    for (uint32_t i = 0; b->kind == HOST && i < n; i++)
         assert_true(has_pattern(&b->piece[i], 8));
     give_all(b);
     check_all(b);

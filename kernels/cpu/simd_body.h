@@ -108,8 +108,7 @@ TARGET static void product(float *out, size_t stride, const float *x, const floa
 
 /* gelu(x) = x / 2 (1 + tanh u) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), a form
  * without cancellation. Error below 3 ulp for x >= -1. Further down the relative error grows with u
- * (25 ulp at -4) and the absolute one stays below 6e-8. Where exp would overflow the result is 0.
- */
+ * (26 ulp at -4), the absolute one stays below 6e-8. Where exp would overflow the result is 0. */
 INLINE vec v_gelu(vec x) {
     vec cubic = v_fma(v_mul(x, x), v_set(0.044715f), v_set(1.0f));
     vec u2 = v_mul(v_mul(x, v_set(1.59576912f)), cubic);
@@ -173,8 +172,8 @@ INLINE void scores(float *s, const float *q, const mt_chunk *c, size_t column, u
         s[j] = -INFINITY;
 }
 
-/* out[d] = out[d] * keep + sum over j of p[j] v[j][d], for `columns` (a constant) vectors from d on
- * that hold D - d or more floats. */
+/* out[d] = out[d] * keep + sum over j of p[j] v[j][d], for as many vectors as `columns`, a constant
+ * at every call; `left` floats of the head remain from out on. */
 INLINE void weigh(float *out, const float *p, const mt_chunk *c, size_t column, uint32_t n,
                   float keep, size_t left, int columns) {
     vec acc[COLUMNS];
@@ -213,7 +212,8 @@ INLINE void attend_of(float *out, mt_softmax *state, const float *q, const mt_ch
         weigh(out + d, p, c, column + d, n, keep, D - d, 1);
 }
 
-/* Heads of 64 are every GPT-2's: their loops have constant bounds. The arithmetic is the same. */
+/* Every published GPT-2 has heads of 64, so that size has loops with constant bounds. The
+ * arithmetic is the same. */
 TARGET static void attend(float *out, mt_softmax *state, const float *q, const mt_chunk *c,
                           size_t column, uint32_t n, size_t D, float scale) {
     if (D == 64)

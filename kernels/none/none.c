@@ -5,7 +5,6 @@
  * back is defined. */
 #include "kernels/device.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

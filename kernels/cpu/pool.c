@@ -1,0 +1,152 @@
+/* pool.c - see pool.h.
+ *
+ * The chunk to be taken next and the number of the job it belongs to are one 64-bit word. A thread
+ * takes a chunk by exchanging the word it read for its successor: that succeeds only while the job is
+ * the one whose description the thread has read. The caller works too, and then waits until all
+ * chunks are done; a thread that did not wake up in time is not waited for. Threads look out for the
+ * next job for a while and then sleep (futex) on a word that every job changes. */
+#include "kernels/cpu/pool.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* How often a waiting thread looks before it sleeps: some 50 microseconds. */
+#define LOOKS 2000
+
+typedef void (*chunk_fn)(void *context, size_t i);
+
+struct mt_pool {
+    int threads, started;
+    pthread_t *thread; /* [threads - 1] */
+    /* The job. Written only while no chunk of it can be taken. */
+    _Atomic(chunk_fn) chunk;
+    _Atomic(void *) context;
+    atomic_uint chunks;
+    _Alignas(64) atomic_ullong next; /* job << 32 | chunk to be taken next */
+    _Alignas(64) atomic_uint done;   /* chunks of the job that are done */
+    _Alignas(64) atomic_uint call;   /* changes with every job: what threads sleep on */
+    atomic_uint sleepers;
+    atomic_bool closing;
+};
+
+static inline void pause_cpu(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits while *word is value. */
+static void wait_while(mt_pool *p, atomic_uint *word, unsigned value) {
+    for (int i = 0; i < LOOKS; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != value)
+            return;
+        pause_cpu();
+    }
+    atomic_fetch_add(&p->sleepers, 1);
+    while (atomic_load(word) == value)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    atomic_fetch_sub(&p->sleepers, 1);
+}
+
+/* After *word changed. A thread that goes to sleep just now sees the change: it says that it sleeps
+ * before it looks for the last time. */
+static void wake(mt_pool *p, atomic_uint *word) {
+    if (atomic_load(&p->sleepers) > 0)
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+}
+
+/* Does one chunk of the current job; false when there is none left. */
+static bool work(mt_pool *p) {
+    unsigned long long n = atomic_load(&p->next);
+    for (;;) {
+        unsigned chunks = atomic_load(&p->chunks); /* read first: it is published last */
+        chunk_fn chunk = atomic_load(&p->chunk);
+        void *context = atomic_load(&p->context);
+        if ((uint32_t)n >= chunks)
+            return false;
+        if (!atomic_compare_exchange_weak(&p->next, &n, n + 1))
+            continue;
+        chunk(context, (uint32_t)n);
+        if (atomic_fetch_add(&p->done, 1) + 1 == chunks)
+            wake(p, &p->done);
+        return true;
+    }
+}
+
+static void *thread_main(void *argument) {
+    mt_pool *p = argument;
+    for (unsigned seen = 0;; seen = atomic_load(&p->call)) {
+        wait_while(p, &p->call, seen);
+        if (atomic_load(&p->closing))
+            return NULL;
+        while (work(p))
+            ;
+    }
+}
+
+/* Publishes a job. The old one is done, so nothing of it can be taken while this one is written. */
+static void publish(mt_pool *p, chunk_fn chunk, void *context, unsigned chunks) {
+    unsigned long long job = (atomic_load(&p->next) >> 32) + 1;
+    atomic_store(&p->chunks, 0);
+    atomic_store(&p->next, job << 32);
+    atomic_store(&p->done, 0);
+    atomic_store(&p->chunk, chunk);
+    atomic_store(&p->context, context);
+    atomic_store(&p->chunks, chunks);
+    atomic_fetch_add(&p->call, 1);
+    wake(p, &p->call);
+}
+
+void mt_pool_run(mt_pool *p, void (*chunk)(void *context, size_t i), void *context, size_t chunks) {
+    if (p->threads == 1 || chunks <= 1) {
+        for (size_t i = 0; i < chunks; i++)
+            chunk(context, i);
+        return;
+    }
+    publish(p, chunk, context, (unsigned)chunks);
+    while (work(p))
+        ;
+    for (unsigned n; (n = atomic_load(&p->done)) != (unsigned)chunks;)
+        wait_while(p, &p->done, n);
+}
+
+int mt_pool_threads(const mt_pool *p) {
+    return p->threads;
+}
+
+mt_status mt_pool_open(mt_pool **out, int threads, mt_error *err) {
+    mt_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+    if (p == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for a pool of threads");
+    *p = (mt_pool){ .threads = threads };
+    p->thread = calloc((size_t)threads, sizeof *p->thread);
+    if (p->thread == NULL) {
+        mt_pool_close(p);
+        return mt_fail(err, MT_FAILED, "no memory for a pool of threads");
+    }
+    for (; p->started < threads - 1; p->started++)
+        if (pthread_create(&p->thread[p->started], NULL, thread_main, p) != 0) {
+            mt_pool_close(p);
+            return mt_fail(err, MT_FAILED, "cannot start thread %d of %d", p->started + 2, threads);
+        }
+    *out = p;
+    return MT_OK;
+}
+
+void mt_pool_close(mt_pool *p) {
+    if (p == NULL)
+        return;
+    atomic_store(&p->closing, true);
+    atomic_fetch_add(&p->call, 1);
+    wake(p, &p->call);
+    for (int i = 0; i < p->started; i++)
+        pthread_join(p->thread[i], NULL);
+    free(p->thread);
+    free(p);
+}

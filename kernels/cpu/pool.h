@@ -1,0 +1,26 @@
+/* pool.h - the threads of the cpu back end.
+ *
+ * A job is a number of chunks; each thread takes the next chunk until none is left, so a thread
+ * that the system puts aside holds up no more than the chunk it has. Between jobs the threads look
+ * out for the next one for a moment and then sleep: jobs of one forward pass follow each other at
+ * once, and an idle program costs nothing. Which thread does a chunk never changes its result. */
+#ifndef MT_KERNELS_CPU_POOL_H
+#define MT_KERNELS_CPU_POOL_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct mt_pool mt_pool;
+
+/* threads >= 1, the caller's own counted. */
+mt_status mt_pool_open(mt_pool **out, int threads, mt_error *err);
+
+/* Calls chunk(context, i) for each i in [0, chunks), on all threads, and returns when all are done.
+ * One caller at a time. */
+void mt_pool_run(mt_pool *p, void (*chunk)(void *context, size_t i), void *context, size_t chunks);
+
+int mt_pool_threads(const mt_pool *p);
+void mt_pool_close(mt_pool *p); /* NULL is allowed */
+
+#endif
