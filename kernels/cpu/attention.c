@@ -94,21 +94,25 @@ static void cut(attention_call *a, int threads) {
     a->queries = a->T > 1 ? least(a->T, MT_ITEMS) : 1;
 }
 
+/* Block i. A prompt's last queries see most, so they come first. */
+static void attend_chunk(void *context, size_t i) {
+    const attention_call *a = context;
+    size_t by_head = (a->H + a->heads - 1) / a->heads;
+    size_t by_query = (a->T + a->queries - 1) / a->queries;
+    uint32_t t = (uint32_t)(by_query - 1 - i / (a->B * by_head)) * a->queries;
+    uint32_t h = (uint32_t)(i % by_head) * a->heads;
+    uint32_t b = (uint32_t)(i / by_head % a->B);
+    attend_block(a, b, h, least(h + a->heads, a->H), t, least(t + a->queries, a->T));
+}
+
 void mt_cpu_attention(mt_device *d, float *out, const float *qkv, const mt_kv_view *kv, uint32_t B,
                       uint32_t T, uint32_t first, uint32_t H, uint32_t D, float *scratch) {
     (void)scratch; /* a query is not split here */
     const mt_cpu *c = (const mt_cpu *)d;
     if (mt_cpu_failed(d) || B == 0 || T == 0 || H == 0)
         return;
-    int threads = mt_cpu_threads(c, (size_t)B * T * H * D * (first + T));
     attention_call a = { c->simd, out, qkv, kv, B, T, first, H, D, 0, 0 };
-    cut(&a, threads);
+    cut(&a, c->threads);
     size_t by_head = (H + a.heads - 1) / a.heads, by_query = (T + a.queries - 1) / a.queries;
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (size_t i = 0; i < B * by_head * by_query; i++) {
-        uint32_t t = (uint32_t)(i % by_query) * a.queries;
-        uint32_t h = (uint32_t)(i / by_query % by_head) * a.heads;
-        uint32_t b = (uint32_t)(i / by_query / by_head);
-        attend_block(&a, b, h, least(h + a.heads, H), t, least(t + a.queries, T));
-    }
+    mt_cpu_run(c, (size_t)B * T * H * D * (first + T), attend_chunk, &a, B * by_head * by_query);
 }

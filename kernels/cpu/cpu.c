@@ -79,6 +79,7 @@ static mt_status cpu_sync(mt_device *d, mt_error *err) {
 }
 
 static void cpu_close(mt_device *d) {
+    mt_pool_close(((mt_cpu *)d)->pool);
     free(d);
 }
 
@@ -117,7 +118,14 @@ mt_status mt_device_cpu_with(mt_device **out, int threads, const char *isa, mt_e
     mt_cpu *c = malloc(sizeof *c);
     if (c == NULL)
         return mt_fail(err, MT_FAILED, "cpu: no memory for %zu bytes", sizeof *c);
-    *c = (mt_cpu){ cpu_table, threads > 0 ? threads : usable_cores(), simd };
+    *c = (mt_cpu){ .device = cpu_table,
+                   .threads = threads > 0 ? threads : usable_cores(),
+                   .simd = simd };
+    mt_status status = mt_pool_open(&c->pool, c->threads, err);
+    if (status != MT_OK) {
+        free(c);
+        return status;
+    }
     describe(c);
     *out = &c->device;
     return MT_OK;

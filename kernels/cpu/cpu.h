@@ -1,5 +1,5 @@
-/* cpu.h - what the files of the cpu back end share: the device, how many threads a piece of work is
- * worth, and the kernels that cpu.c puts in the table.
+/* cpu.h - what the files of the cpu back end share: the device, what a piece of work must be worth
+ * for all threads, and the kernels that cpu.c puts in the table.
  *
  * linear.c, attention.c, layernorm.c and elementwise.c decide who computes what (threads,
  * addresses, order of blocks); the inner loops are vector code, written once in simd_body.h and
@@ -7,12 +7,14 @@
 #ifndef MT_KERNELS_CPU_CPU_H
 #define MT_KERNELS_CPU_CPU_H
 
+#include "kernels/cpu/pool.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/device.h"
 
 typedef struct mt_cpu {
     mt_device device; /* first, so that an mt_device * is an mt_cpu * */
     int threads;
+    mt_pool *pool;
     const mt_simd *simd;
 } mt_cpu;
 
@@ -20,8 +22,15 @@ typedef struct mt_cpu {
  */
 #define MT_CPU_SERIAL ((size_t)64 << 10)
 
-static inline int mt_cpu_threads(const mt_cpu *c, size_t work) {
-    return work < MT_CPU_SERIAL ? 1 : c->threads;
+/* Calls chunk(context, i) for each i in [0, chunks): on all threads when the work is worth it. */
+static inline void mt_cpu_run(const mt_cpu *c, size_t work, void (*chunk)(void *context, size_t i),
+                              void *context, size_t chunks) {
+    if (work >= MT_CPU_SERIAL) {
+        mt_pool_run(c->pool, chunk, context, chunks);
+        return;
+    }
+    for (size_t i = 0; i < chunks; i++)
+        chunk(context, i);
 }
 
 /* True when an earlier call failed: nothing is computed until sync has reported it. */

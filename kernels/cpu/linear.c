@@ -1,11 +1,12 @@
 /* linear.c - products with the weights: out[R, N] from x[R, K], W[N, K] and b[N].
  *
  * Few rows (R <= MT_FEW_ROWS, every decode step): our own product. It is bound by the reading of W,
- * so each row of W is read from memory once, in order, for all R rows, and each thread has one
- * contiguous part of W. A result is one dot product in an order that depends on K alone.
+ * so each row of W is read from memory once, in order, for all R rows, some rows of W at a time
+ * by each thread. A result is one dot product in an order that depends on K alone.
  *
  * Many rows (a prefill): bound by arithmetic, so BLAS does it, and the order of summation is
- * BLAS's: it may change with R and with the number of threads. Bias and gelu are a second pass. */
+ * BLAS's: it may change with R. Each thread calls BLAS for some of the outputs, the same ones
+ * whatever the number of threads. Bias and gelu are a second pass. */
 #include "kernels/cpu/cpu.h"
 
 #include <cblas.h>
@@ -15,43 +16,59 @@
  * level at 24 and slower from 32 on. */
 #define MT_FEW_ROWS 16
 
-/* Outputs that a thread takes at a time: a cache line of out. */
-#define MT_BLOCK 16
+/* Outputs that a thread takes at a time: few rows, whole cache lines of out and some 50
+ * microseconds of reading W; many rows, enough for BLAS to be at its best and little enough to
+ * share out. */
+#define MT_FEW_OUTPUTS  64
+#define MT_MANY_OUTPUTS 192
 
-static void few_rows(const mt_cpu *c, float *out, const float *x, const float *W, const float *b,
-                     uint32_t R, size_t N, size_t K, mt_epilogue epilogue) {
-    size_t blocks = (N + MT_BLOCK - 1) / MT_BLOCK;
-    int threads = mt_cpu_threads(c, R * N * K);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (size_t i = 0; i < blocks; i++) {
-        size_t n = i * MT_BLOCK, count = N - n < MT_BLOCK ? N - n : MT_BLOCK;
-        c->simd->product(out + n, N, x, W + n * K, R, count, K, epilogue == MT_ADD);
-        if (b == NULL && epilogue != MT_GELU)
-            continue;
-        for (uint32_t r = 0; r < R; r++)
-            c->simd->finish(out + r * N + n, b ? b + n : NULL, count, epilogue == MT_GELU);
-    }
+typedef struct linear_call {
+    const mt_simd *simd;
+    float *out;
+    const float *x, *W, *b;
+    uint32_t R;
+    size_t N, K;
+    mt_epilogue epilogue;
+} linear_call;
+
+static void finish(const linear_call *a, size_t n, size_t count) {
+    if (a->b == NULL && a->epilogue != MT_GELU)
+        return;
+    for (uint32_t r = 0; r < a->R; r++)
+        a->simd->finish(a->out + r * a->N + n, a->b ? a->b + n : NULL, count,
+                        a->epilogue == MT_GELU);
 }
 
-static void many_rows(const mt_cpu *c, float *out, const float *x, const float *W, const float *b,
-                      uint32_t R, size_t N, size_t K, mt_epilogue epilogue) {
-    openblas_set_num_threads(c->threads); /* one setting for the whole process: set it each time */
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)R, (int)N, (int)K, 1.0f, x, (int)K, W,
-                (int)K, epilogue == MT_ADD ? 1.0f : 0.0f, out, (int)N);
-    if (b == NULL && epilogue != MT_GELU)
-        return;
-    int threads = mt_cpu_threads(c, R * N);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (uint32_t r = 0; r < R; r++)
-        c->simd->finish(out + r * N, b, N, epilogue == MT_GELU);
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static void few_rows(void *context, size_t i) {
+    const linear_call *a = context;
+    size_t n = i * MT_FEW_OUTPUTS, count = least(a->N - n, MT_FEW_OUTPUTS);
+    a->simd->product(a->out + n, a->N, a->x, a->W + n * a->K, a->R, count, a->K,
+                     a->epilogue == MT_ADD);
+    finish(a, n, count);
+}
+
+static void many_rows(void *context, size_t i) {
+    const linear_call *a = context;
+    size_t n = i * MT_MANY_OUTPUTS, count = least(a->N - n, MT_MANY_OUTPUTS);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)a->R, (int)count, (int)a->K, 1.0f,
+                a->x, (int)a->K, a->W + n * a->K, (int)a->K, a->epilogue == MT_ADD ? 1.0f : 0.0f,
+                a->out + n, (int)a->N);
+    finish(a, n, count);
 }
 
 void mt_cpu_linear(mt_device *d, float *out, const float *x, const float *W, const float *b,
                    uint32_t R, uint32_t N, uint32_t K, mt_epilogue epilogue) {
     if (mt_cpu_failed(d) || R == 0 || N == 0)
         return;
-    if (R <= MT_FEW_ROWS)
-        few_rows((const mt_cpu *)d, out, x, W, b, R, N, K, epilogue);
-    else
-        many_rows((const mt_cpu *)d, out, x, W, b, R, N, K, epilogue);
+    const mt_cpu *c = (const mt_cpu *)d;
+    linear_call a = { c->simd, out, x, W, b, R, N, K, epilogue };
+    size_t outputs = R <= MT_FEW_ROWS ? MT_FEW_OUTPUTS : MT_MANY_OUTPUTS;
+    if (R > MT_FEW_ROWS)
+        openblas_set_num_threads(1); /* our threads call it; one setting for the whole process */
+    mt_cpu_run(c, (size_t)R * N * K, R <= MT_FEW_ROWS ? few_rows : many_rows, &a,
+               (N + outputs - 1) / outputs);
 }

@@ -1,10 +1,10 @@
 /* pool.c - see pool.h.
  *
  * The chunk to be taken next and the number of the job it belongs to are one 64-bit word. A thread
- * takes a chunk by exchanging the word it read for its successor: that succeeds only while the job is
- * the one whose description the thread has read. The caller works too, and then waits until all
- * chunks are done; a thread that did not wake up in time is not waited for. Threads look out for the
- * next job for a while and then sleep (futex) on a word that every job changes. */
+ * takes a chunk by exchanging the word it read for its successor: that succeeds only while the job
+ * is the one whose description the thread has read. The caller works too, and then waits until all
+ * chunks are done; a thread that did not wake up in time is not waited for. Threads look out for
+ * the next job for a while and then sleep (futex) on a word that every job changes. */
 #include "kernels/cpu/pool.h"
 
 #include <linux/futex.h>

@@ -49,7 +49,8 @@ struct Codes {
 const Codes CODES[] = {
     { cudaErrorUnknown, cudaErrorMemoryAllocation, cudaErrorNoDevice,
       cudaErrorStreamCaptureUnsupported },
-    { CUDA_ERROR_UNKNOWN, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NOT_PERMITTED },
+    { CUDA_ERROR_UNKNOWN, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NO_DEVICE,
+      CUDA_ERROR_NOT_PERMITTED },
     { CUBLAS_STATUS_INTERNAL_ERROR, CUBLAS_STATUS_ALLOC_FAILED, CUBLAS_STATUS_NOT_INITIALIZED,
       CUBLAS_STATUS_ALLOC_FAILED },
 };
@@ -89,7 +90,8 @@ Verdict begin_call(Api api) {
     if ((info.flags & CONTEXT) && device.count == 0)
         return { codes.no_device, false };
     if (broken)
-        return { info.kind == CUBLAS ? int(CUBLAS_STATUS_EXECUTION_FAILED) : int(broken), releases };
+        return { info.kind == CUBLAS ? int(CUBLAS_STATUS_EXECUTION_FAILED) : int(broken),
+                 releases };
     if ((info.flags & UNSAFE) && capture_forbids()) {
         spoil_captures();
         return { codes.unsafe, false };

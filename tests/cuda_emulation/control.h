@@ -21,17 +21,17 @@
 extern "C" {
 #endif
 
-/* A device as after power-on: everything is given back, counts are 0, settings are the defaults, the
- * environment's not among them. What a program still holds is no longer valid. */
+/* A device as after power-on: everything is given back, counts are 0, settings are the defaults,
+ * the environment's not among them. What a program still holds is no longer valid. */
 void mt_emulation_reset(void);
 
 /* ---- the device ----------------------------------------------------------------------------- */
 
-void mt_emulation_set_capacity(uint64_t bytes);           /* 48 GiB */
-void mt_emulation_set_capability(int major, int minor);   /* 8.6; 8.0, 8.9, 9.0 */
-void mt_emulation_set_devices(int count);                 /* 1, or 0: none is there */
-void mt_emulation_set_context_bytes(uint64_t bytes);      /* 256 MiB, taken by the first use */
-void mt_emulation_set_kernel_bytes(uint64_t bytes);       /* 256 KiB, by each kernel's first launch */
+void mt_emulation_set_capacity(uint64_t bytes);         /* 48 GiB */
+void mt_emulation_set_capability(int major, int minor); /* 8.6; 8.0, 8.9, 9.0 */
+void mt_emulation_set_devices(int count);               /* 1, or 0: none is there */
+void mt_emulation_set_context_bytes(uint64_t bytes);    /* 256 MiB, taken by the first use */
+void mt_emulation_set_kernel_bytes(uint64_t bytes);     /* 256 KiB, by each kernel's first launch */
 void mt_emulation_set_other_process_bytes(uint64_t bytes); /* 0, taken now */
 
 /* ---- failures ------------------------------------------------------------------------------- */

@@ -12,10 +12,14 @@ static void *driver_function(const char *name) {
         void *function;
     } table[] = {
 #define MT_ENTRY(f) { #f, reinterpret_cast<void *>(f) }
-        MT_ENTRY(cuMemAddressReserve), MT_ENTRY(cuMemAddressFree),
-        MT_ENTRY(cuMemCreate),         MT_ENTRY(cuMemRelease),
-        MT_ENTRY(cuMemMap),            MT_ENTRY(cuMemUnmap),
-        MT_ENTRY(cuMemSetAccess),      MT_ENTRY(cuMemGetAllocationGranularity),
+        MT_ENTRY(cuMemAddressReserve),
+        MT_ENTRY(cuMemAddressFree),
+        MT_ENTRY(cuMemCreate),
+        MT_ENTRY(cuMemRelease),
+        MT_ENTRY(cuMemMap),
+        MT_ENTRY(cuMemUnmap),
+        MT_ENTRY(cuMemSetAccess),
+        MT_ENTRY(cuMemGetAllocationGranularity),
         MT_ENTRY(cuGetErrorString),
 #undef MT_ENTRY
     };

@@ -112,7 +112,8 @@ bool fence_unmap(void *ptr, uint64_t bytes) {
     char *end = m.base + m.bytes - guard();
     permit(inside, size_t(end - inside));
     bool intact = all_ones(inside, piece) && all_ones(piece + bytes, end);
-    mmap(m.base, m.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(m.base, m.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+         0);
     ended.push_back(m);
     if (ended.size() > AFTERLIFE) {
         munmap(ended.front().base, ended.front().bytes);

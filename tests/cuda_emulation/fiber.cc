@@ -42,9 +42,9 @@ struct FiberImpl {
 
 Fiber::Fiber(Body body) : body_(body), bytes_(STACK), impl_(new FiberImpl) {
     static size_t count;
-    base_ = static_cast<char *>(mmap(nullptr, page() + STACK, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1,
-                                     0));
+    base_ =
+        static_cast<char *>(mmap(nullptr, page() + STACK, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0));
     if (base_ == MAP_FAILED || mprotect(base_, page(), PROT_NONE)) {
         perror("emulated device: stack of a thread");
         abort();

@@ -103,9 +103,8 @@ void mt_emulation_launch(const mt_launch &launch, std::function<void()> thread) 
             return e;
         if (!load_kernel(launch.kernel))
             return cudaErrorMemoryAllocation;
-        return submit(launch.stream, [launch, thread = std::move(thread)] {
-            return run_grid(launch, thread);
-        });
+        return submit(launch.stream,
+                      [launch, thread = std::move(thread)] { return run_grid(launch, thread); });
     });
 }
 

@@ -1,8 +1,8 @@
 /* physical.cc - addresses and physical memory apart: cuMem*.
  *
  * All physical memory lies in one nameless file, each handle at a place of its own, so that what is
- * written under one mapping is there under another. A handle's memory ends when it has been released
- * and nothing maps it. Addresses without a mapping, or without access, cannot be read. */
+ * written under one mapping is there under another. A handle's memory ends when it has been
+ * released and nothing maps it. Addresses without a mapping, or without access, cannot be read. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -71,8 +71,8 @@ CUresult reserve(CUdeviceptr *ptr, uint64_t bytes, uint64_t alignment) {
         return CUDA_ERROR_INVALID_VALUE;
     const uint64_t step = std::max<uint64_t>(alignment, PAGE);
     Reservation r = { bytes, nullptr, bytes + 2 * step };
-    r.base = static_cast<char *>(mmap(nullptr, r.all, PROT_NONE,
-                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    r.base = static_cast<char *>(
+        mmap(nullptr, r.all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (r.base == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *ptr = round_up(uintptr_t(r.base) + 1, step); /* at least a byte's page before and after it */

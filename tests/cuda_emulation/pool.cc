@@ -99,7 +99,6 @@ void trim(cudaMemPool_t pool, uint64_t keep) {
         if (!chunks[i]->unused())
             continue;
         const uint64_t bytes = chunks[i]->bytes;
-        permit(chunks[i]->base, bytes);
         fence_unmap(chunks[i]->base, bytes);
         device_give(USE_POOLS, bytes);
         pool->reserved.now -= bytes;

@@ -78,6 +78,7 @@ void read_environment() {
     if (done)
         return;
     done = true;
+    atexit(mt_emulation_reset); /* while all files' state is still there */
     const char *text = getenv("MT_EMULATION");
     std::string rest = text ? text : "";
     while (!rest.empty()) {
@@ -144,12 +145,12 @@ size_t mt_emulation_print_leaks(FILE *out) {
         const char *name;
         size_t count;
     } rows[] = {
-        { "segments", live.segments },   { "pool blocks", live.pool_blocks },
-        { "pools", live.pools },         { "reservations", live.reservations },
-        { "handles", live.handles },     { "mappings", live.mappings },
-        { "pinned", live.pinned },       { "streams", live.streams },
-        { "events", live.events },       { "graphs", live.graphs },
-        { "graph execs", live.execs },   { "cublas handles", live.cublas },
+        { "segments", live.segments }, { "pool blocks", live.pool_blocks },
+        { "pools", live.pools },       { "reservations", live.reservations },
+        { "handles", live.handles },   { "mappings", live.mappings },
+        { "pinned", live.pinned },     { "streams", live.streams },
+        { "events", live.events },     { "graphs", live.graphs },
+        { "graph execs", live.execs }, { "cublas handles", live.cublas },
     };
     size_t sum = 0;
     for (const auto &row : rows) {

@@ -17,8 +17,16 @@ const uint64_t PAGE = 2 << 20; /* the driver's */
 
 /* ---- device.cc: settings, and who uses how many of the device's bytes ----------------------- */
 
-enum Use { USE_CONTEXT, USE_OTHER, USE_KERNELS, USE_SEGMENTS, USE_POOLS, USE_PHYSICAL, USE_LIBRARY,
-           USE_COUNT };
+enum Use {
+    USE_CONTEXT,
+    USE_OTHER,
+    USE_KERNELS,
+    USE_SEGMENTS,
+    USE_POOLS,
+    USE_PHYSICAL,
+    USE_LIBRARY,
+    USE_COUNT
+};
 
 struct Device {
     uint64_t capacity = 48ull << 30;
@@ -53,7 +61,8 @@ void reset_calls();
  * aligned. NULL when the system has no memory. */
 void *fence_map(uint64_t bytes);
 
-/* Ends it. False when bytes around the piece were written. Its addresses stay unreadable a while. */
+/* Ends it. False when bytes around the piece were written. Its addresses stay unreadable a while.
+ */
 bool fence_unmap(void *ptr, uint64_t bytes);
 
 /* Fills a part of such memory with NaNs again, giving pages back where it can. */
@@ -61,7 +70,8 @@ void fill_with_nan(void *ptr, uint64_t bytes);
 
 uint64_t round_up(uint64_t bytes, uint64_t to);
 
-/* ---- ranges.cc: the device memory that is live ------------------------------------------------ */
+/* ---- ranges.cc: the device memory that is live ------------------------------------------------
+ */
 
 enum RangeKind { RANGE_SEGMENT, RANGE_POOL, RANGE_MAPPING, RANGE_LIBRARY, RANGE_KINDS };
 
@@ -72,14 +82,15 @@ bool range_touches(const void *ptr, uint64_t bytes);                 /* some of 
 size_t range_count(RangeKind kind);
 void reset_ranges();
 
-/* ---- streams and graphs ----------------------------------------------------------------------- */
+/* ---- streams and graphs -----------------------------------------------------------------------
+ */
 
 /* Work in stream order: done at once, or kept while the stream is captured. */
 typedef std::function<cudaError_t()> Work;
 cudaError_t submit(cudaStream_t stream, Work work);
 
-bool capture_forbids();        /* a capture is on that UNSAFE calls spoil */
-void spoil_captures();         /* after such a call */
+bool capture_forbids(); /* a capture is on that UNSAFE calls spoil */
+void spoil_captures();  /* after such a call */
 bool is_capturing(cudaStream_t stream);
 bool is_stream(cudaStream_t stream);
 cudaError_t refuse_in_capture(cudaStream_t stream); /* 0 unless captured; spoils the capture */
@@ -92,7 +103,8 @@ void reset_streams();
 void reset_events();
 void reset_graphs();
 
-/* ---- the rest ---------------------------------------------------------------------------------- */
+/* ---- the rest ----------------------------------------------------------------------------------
+ */
 
 void sync_pools(); /* at each wait for the device: pools release what is above their threshold */
 size_t pool_count();

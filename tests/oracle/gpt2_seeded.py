@@ -53,7 +53,7 @@ def greedy(model, ids, steps):
     for _ in range(steps):
         ids = ids + [int(rows[-1][-1].argmax())]
         # The cache is filled in place.
-        out = model(torch.tensor([ids[-1:]]), cache=out.past_key_values)
+        out = model(torch.tensor([ids[-1:]]), cache=out.cache)
         rows.append(out.logits[0])
     return ids, torch.cat(rows)
 
