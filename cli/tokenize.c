@@ -88,19 +88,19 @@ static mt_status read_ids(const char *text, size_t n, int32_t *ids, size_t *coun
     *count = 0;
     for (size_t i = 0; i < n;) {
         char word[16];
-        size_t length = 0;
+        size_t length;
         uint64_t id;
         while (i < n && isspace((unsigned char)text[i]))
             i++;
         if (i == n)
             return MT_OK;
-        while (i < n && !isspace((unsigned char)text[i])) {
-            if (length < sizeof word - 1)
-                word[length++] = text[i];
+        size_t from = i;
+        while (i < n && !isspace((unsigned char)text[i]))
             i++;
-        }
+        length = i - from < sizeof word ? i - from : sizeof word - 1; /* cut: no id is so long */
+        memcpy(word, text + from, length);
         word[length] = '\0';
-        if (!mt_parse_u64(word, 0, INT32_MAX, &id))
+        if (i - from != strlen(word) || !mt_parse_u64(word, 0, INT32_MAX, &id))
             return mt_fail(err, MT_BAD, "standard input, id %zu: expected a number, not %.12s",
                            *count + 1, word);
         ids[(*count)++] = (int32_t)id;

@@ -50,6 +50,7 @@ static const struct argp_option options[] = {
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     verify_options *o = state->input;
+    char shown[CLI_SHOWN];
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->engine;
@@ -73,6 +74,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--kv none has no cache to verify");
         if (o->fault && (o->rerun || o->reference))
             argp_error(state, "--fault goes without --rerun and --reference");
+        if (o->reference != NULL) /* rather than verify without it */
+            argp_error(state, "--reference %s: reference files cannot be read yet",
+                       cli_shown(shown, o->reference));
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

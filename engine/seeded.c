@@ -9,11 +9,11 @@
 
 #include "engine/checkpoint_internal.h"
 
-/* Powers of two, so that the products are exact: large enough that a token's choice is clear, and
- * small where layer after layer adds to the residual stream. */
-static const float SCALE = 0.0625f;
-static const float SCALE_WPE = 0.03125f;
-static const float SCALE_RESIDUAL = 0.03125f; /* attn.c_proj and mlp.c_proj, weights and biases */
+/* Powers of two, so that the products are exact. Chosen so that greedy text varies, and that every
+ * row of the cache is felt in the logits. */
+static const float SCALE = 0.25f;
+static const float SCALE_EMBEDDING = 0.5f; /* wte and wpe */
+static const float SCALE_SMALL = 0.125f;   /* attn.c_attn.weight and every bias */
 
 enum { CHUNK = 1 << 16 }; /* elements a thread makes at a time */
 
@@ -38,10 +38,10 @@ uint32_t mt_seeded_key(const char *name, uint64_t seed) {
 static recipe recipe_of(const char *name, uint64_t seed) {
     const bool norm = strstr(name, "ln_") != NULL && strstr(name, ".weight") != NULL;
     recipe r = { mt_seeded_key(name, seed), SCALE, norm ? 1.0f : 0.0f };
-    if (strcmp(name, "wpe.weight") == 0)
-        r.scale = SCALE_WPE;
-    else if (strstr(name, ".c_proj.") != NULL)
-        r.scale = SCALE_RESIDUAL;
+    if (strcmp(name, "wte.weight") == 0 || strcmp(name, "wpe.weight") == 0)
+        r.scale = SCALE_EMBEDDING;
+    else if (strstr(name, ".bias") != NULL || strstr(name, ".attn.c_attn.weight") != NULL)
+        r.scale = SCALE_SMALL;
     return r;
 }
 

@@ -50,6 +50,7 @@ rows "$dir/two.trace" >"$dir/two.events"
 run $small --ctx 60 --threads 1 --trace "$dir/one.trace"
 want ended 0
 rows "$dir/one.trace" >"$dir/one.events"
+want has "$dir/one.events" " mark 59 "
 want cmp "$dir/one.events" "$dir/two.events"
 
 # A dry run again is the same file again, headers and all.

@@ -50,6 +50,26 @@ else
     skip "a trained model" "$sort is not there"
 fi
 
+# ---- the tokens that another program computed ----------------------------------------------------------
+
+# oracle NAME OPTION...: 201 tokens after 64 seeded ones.
+oracle() {
+    begin "the tokens of $1"
+    awk -F '\t' '$1 == "step" { printf "%s%s", n++ ? " " : "", $3 } END { print "" }' \
+        "tests/oracle/$1.tsv" >"$dir/expected"
+    shift
+    run generate --ids --seed 0 --prompt-tokens 64 --ctx 264 "$@"
+    want ended 0
+    want is "$(wc -w <"$dir/expected")" 201
+    want cmp "$out" "$dir/expected"
+}
+if [ -r tests/oracle/small4-seed0.tsv ]; then
+    oracle small4-seed0 --layers 4 --heads 4 --width 128 --vocab 512 --threads 1
+    [ -n "$quick" ] || oracle gpt2-small-seed0
+else
+    skip "the tokens that another program computed" "tests/oracle has no such file"
+fi
+
 # ---- seeded models, no vocabulary --------------------------------------------------------------------
 
 count() { # count N FILE: words
@@ -72,6 +92,7 @@ for options in "--kv concat-tuple" "--kv static" "--kv doubling:5" "--kv paged:3
     "--positions 1024" "--seed 0"; do
     run generate --ids $small --ctx 30 --prompt-tokens 4 $options
     want ended 0
+    want count 27 "$out"
     want cmp "$out" "$dir/one"
 done
 

@@ -84,10 +84,14 @@ cp "$out" "$dir/default.dat"
 
 begin "memtrace run is memtrace"
 run run --backend none --quiet
+want ended 0
+want row_count 1024 "$out"
 want cmp "$dir/default.dat" "$out"
 begin "a second option replaces the first"
 run --ctx 3 --backend cuda --kv none --policy direct --kv concat --quiet --ctx 1024 --policy torch \
     --backend none
+want ended 0
+want row_count 1024 "$out"
 want cmp "$dir/default.dat" "$out"
 
 begin "a model of its own"
@@ -125,8 +129,10 @@ steps 20 7 --kv=doubling:1
 
 begin "a run that computes has times, a dry run has none"
 run $small --backend cpu --ctx 5
+want row_count 5 "$out"
 want awk '!/^#/ && !($20 > 0) { bad++ } END { exit bad > 0 }' "$out"
 run $small --backend none --ctx 5
+want row_count 5 "$out"
 want awk '!/^#/ && $20 != "0" { bad++ } END { exit bad > 0 }' "$out"
 
 begin "the summary"
@@ -318,8 +324,8 @@ interrupted() {
     begin "ended by SIG$1"
     mkdir "$dir/cut$1"
     command="$MEMTRACE ... --ctx 1000000"
-    "$MEMTRACE" $small --backend cpu --positions 1000000 --ctx 1000000 --kv static --layers 2 \
-        --trace "$dir/cut$1/trace.zst" >"$out" 2>"$err" &
+    timeout -s KILL 100 "$MEMTRACE" $small --backend cpu --positions 1000000 --ctx 1000000 \
+        --kv static --trace "$dir/cut$1/trace.zst" >"$out" 2>"$err" &
     pid=$!
     tries=0
     while [ "$(wc -l <"$out")" -lt 60 ] && [ $tries -lt 300 ]; do
@@ -327,7 +333,7 @@ interrupted() {
         tries=$((tries + 1))
     done
     want no [ -e "$dir/cut$1/trace.zst" ] # not before it is whole
-    kill -s "$1" $pid
+    kill -s "$1" $pid # timeout hands it on
     wait $pid
     status=$?
     want ended 130
@@ -536,6 +542,7 @@ want row_count 20 "$out"
 begin "watched: a run that computes, as JSON"
 watched $small --backend cpu --ctx 12 --prompt-tokens 3 --kv paged:4 --json
 want ended 0
+want valid_json "$out" 10 "done"
 begin "watched: out of memory"
 watched $small --backend cpu --ctx 200 --policy direct --capacity 840KiB --trace "$dir/w.gz"
 want ended 3

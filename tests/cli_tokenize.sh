@@ -82,7 +82,7 @@ want ended 0
 want cmp "$out" "$dir/in"
 
 bad_ids() { # bad_ids INPUT TEXT: refused, with TEXT in the message
-    printf "$1" >"$dir/in"
+    printf -- "$1" >"$dir/in"
     begin "bad ids: $1"
     run tokenize --decode --model "$dir/own" <"$dir/in"
     want ended 2
@@ -182,9 +182,10 @@ if [ -r "$bpe/encoder.json" ] && [ -r "$bpe/vocab.bpe" ] && [ -r "$bpe/golden.ts
     awk -F '\t' -v every="${quick:+6}" '
         (NR + 1) % (every ? every : 1) == 0 {
             bytes = ""
-            for (i = 1; i < length($1); i += 2)
-                bytes = bytes sprintf("\\%03o", 16 * (index(hex, substr($1, i, 1)) - 1) +
-                                                index(hex, substr($1, i + 1, 1)) - 1)
+            for (i = 1; i < length($1); i += 2) {
+                byte = 16 * (index(hex, substr($1, i, 1)) - 1) + index(hex, substr($1, i + 1, 1)) - 1
+                bytes = bytes sprintf("\\%03o", byte)
+            }
             print NR "\t" bytes "\t" $2
         }' hex=0123456789abcdef "$bpe/golden.tsv" >"$dir/golden"
     tab=$(printf '\t')

@@ -11,6 +11,10 @@
 
 #ifdef MT_EMULATION_UCONTEXT
 #include <ucontext.h>
+#else
+/* Pushes the registers that a function must keep, leaves the stack pointer in *save, takes the
+ * other stack and pops the same registers there. */
+extern "C" void mt_emulation_switch(void **save, void *load);
 #endif
 
 namespace emulation {
@@ -26,7 +30,13 @@ struct Context {
     void prepare(char *stack_bottom, size_t bytes, void (*entry)());
 
     /* Keeps the present place in this one and goes on at the other. */
-    void switch_to(Context &other);
+    void switch_to(Context &other) {
+#ifdef MT_EMULATION_UCONTEXT
+        swapcontext(&registers, &other.registers);
+#else
+        mt_emulation_switch(&stack, other.stack);
+#endif
+    }
 };
 
 } // namespace emulation
