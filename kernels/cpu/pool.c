@@ -81,8 +81,9 @@ static bool work(mt_pool *p) {
 
 static void *thread_main(void *argument) {
     mt_pool *p = argument;
-    for (unsigned seen = 0;; seen = atomic_load(&p->call)) {
+    for (unsigned seen = 0;;) {
         wait_while(p, &p->call, seen);
+        seen = atomic_load(&p->call); /* before anything else: a later call must not be missed */
         if (atomic_load(&p->closing))
             return NULL;
         while (work(p))
