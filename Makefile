@@ -59,7 +59,7 @@ deps:
 # ---- the main job --------------------------------------------------------------------------------
 
 run: deps
-	$(MAKE) all
+	@$(MAKE) --no-print-directory all
 	sh tools/run.sh
 
 plots: all
@@ -68,30 +68,37 @@ plots: all
 # ---- tests ------------------------------------------------------------------------------------------
 
 test: deps
-	$(MAKE) check
+	@$(MAKE) --no-print-directory check
 
 check: all $(TESTS)
 	@sh tests/run.sh $(BUILD) ./$(PROGRAM) $(TESTS)
 
 # The same tests under other watchers. Each has a build folder of its own.
 asan:
-	$(MAKE) check BUILD=build/asan PROGRAM=build/asan/memtrace MEMTRACE_QUICK=1 \
+	@$(MAKE) --no-print-directory check BUILD=build/asan PROGRAM=build/asan/memtrace MEMTRACE_QUICK=1 \
 	  OPT="-O1 -g -fsanitize=address -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address"
 
 ubsan:
-	$(MAKE) check BUILD=build/ubsan PROGRAM=build/ubsan/memtrace MEMTRACE_QUICK=1 \
+	@$(MAKE) --no-print-directory check BUILD=build/ubsan PROGRAM=build/ubsan/memtrace MEMTRACE_QUICK=1 \
 	  OPT="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" LDFLAGS="-fsanitize=undefined"
 
 valgrind:
 	@sh tools/deps.sh valgrind
-	$(MAKE) check BUILD=build/valgrind PROGRAM=build/valgrind/memtrace MEMTRACE_QUICK=1 OPT="-O1 -g" \
+	@$(MAKE) --no-print-directory check BUILD=build/valgrind PROGRAM=build/valgrind/memtrace MEMTRACE_QUICK=1 OPT="-O1 -g" \
 	  WATCH="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --suppressions=tests/valgrind.supp"
 
 # Walks all segments after every event and compares with the ledger.
 walk:
-	$(MAKE) check BUILD=build/walk PROGRAM=build/walk/memtrace MEMTRACE_QUICK=1 OPT="-O2 -g -DMT_WALK"
+	@$(MAKE) --no-print-directory check BUILD=build/walk PROGRAM=build/walk/memtrace MEMTRACE_QUICK=1 OPT="-O2 -g -DMT_WALK"
 
-export MEMTRACE_QUICK WATCH MEMTRACE_SHARED
+MEMTRACE_SHARED ?= ../shared
+export MEMTRACE_SHARED
+ifdef MEMTRACE_QUICK
+export MEMTRACE_QUICK
+endif
+ifdef WATCH
+export WATCH
+endif
 
 # ---- the rest ------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ int nothing_left(void **state);
 
 /* A device array of n floats, and one with given contents. */
 float *floats(size_t n);
-float *floats(const std::vector<float> &values);
+float *floats_of(const std::vector<float> &values);
 std::vector<float> read(const float *from, size_t n);
 
 /* Bytes of the device in use, as cudaMemGetInfo tells. */

@@ -22,9 +22,9 @@ struct Small {
             a.push_back(float(i % 5) - 1.5f);
         for (int i = 0; i < k * n; i++)
             b.push_back(float(i % 3) + 0.25f);
-        A = floats(transa ? flipped(a, m, k) : a);
-        B = floats(transb ? flipped(b, k, n) : b);
-        C = floats(std::vector<float>(size_t(m * n), 2));
+        A = floats_of(transa ? flipped(a, m, k) : a);
+        B = floats_of(transb ? flipped(b, k, n) : b);
+        C = floats_of(std::vector<float>(size_t(m * n), 2));
     }
 
     ~Small() {
@@ -86,13 +86,13 @@ void test_sgemm(void **) {
 void test_batched_and_vector(void **) {
     cublasHandle_t handle = create();
     const float one = 1, zero = 0;
-    float *A = floats({ 1, 2, 3, 4, 5, 6, 7, 8 }), *B = floats({ 1, 0, 0, 1, 0, 1, 1, 0 });
+    float *A = floats_of({ 1, 2, 3, 4, 5, 6, 7, 8 }), *B = floats_of({ 1, 0, 0, 1, 0, 1, 1, 0 });
     float *C = floats(8);
     OK(cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, A, 2, 4, B, 2, 4,
                                  &zero, C, 2, 4, 2));
     const float batched[] = { 1, 2, 3, 4, 7, 8, 5, 6 };
     assert_memory_equal(C, batched, sizeof batched);
-    float *x = floats({ 1, 10 }), *y = floats(4);
+    float *x = floats_of({ 1, 10 }), *y = floats(4);
     OK(cublasSgemv(handle, CUBLAS_OP_N, 4, 2, &one, A, 4, x, 1, &zero, y, 1));
     const float plain[] = { 51, 62, 73, 84 };
     assert_memory_equal(y, plain, sizeof plain);
@@ -107,7 +107,7 @@ void test_batched_and_vector(void **) {
 void test_tf32(void **) {
     cublasHandle_t handle = create();
     const float fine = 1 + 1.0f / 4096, one = 1, zero = 0;
-    float *a = floats({ fine }), *b = floats({ 1 }), *c = floats(1);
+    float *a = floats_of({ fine }), *b = floats_of({ 1 }), *c = floats(1);
     auto product = [&](cublasComputeType_t compute) {
         OK(cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, a, CUDA_R_32F, 1, b,
                         CUDA_R_32F, 1, &zero, c, CUDA_R_32F, 1, compute, CUBLAS_GEMM_DEFAULT));

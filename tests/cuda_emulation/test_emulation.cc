@@ -24,7 +24,7 @@ float *floats(size_t n) {
     return p;
 }
 
-float *floats(const std::vector<float> &values) {
+float *floats_of(const std::vector<float> &values) {
     float *p = floats(values.size());
     OK(cudaMemcpy(p, values.data(), values.size() * sizeof *p, cudaMemcpyHostToDevice));
     return p;

@@ -27,7 +27,7 @@ cudaStreamCaptureStatus status(cudaStream_t stream) {
 
 void test_replay(void **) {
     cudaStream_t stream = new_stream();
-    float *out = floats({ 0, 0, 0, 0 }), *in = floats({ 10 }), *copy = floats(4);
+    float *out = floats_of({ 0, 0, 0, 0 }), *in = floats_of({ 10 }), *copy = floats(4);
     int *position, start = 0;
     OK(cudaMalloc(&position, sizeof *position));
     OK(cudaMemcpy(position, &start, sizeof start, cudaMemcpyHostToDevice));

@@ -162,7 +162,7 @@ void test_bad_frees(void **) {
 }
 
 void test_pinned(void **) {
-    float *host, *device_floats = floats({ 1, 2, 3 });
+    float *host, *device_floats = floats_of({ 1, 2, 3 });
     OK(cudaHostAlloc(&host, 3 * sizeof *host, cudaHostAllocDefault));
     assert_true(std::isnan(host[0]));
     OK(cudaMemcpy(host, device_floats, 12, cudaMemcpyDeviceToHost));

@@ -61,6 +61,7 @@ void test_configuration(void **) {
     OK(cudaFuncSetAttribute(do_nothing, shared, 99 * KIB));
     check_configuration(cudaSuccess, 1, 1, 99 * KIB);
     GIVES(cudaErrorInvalidValue, cudaFuncSetAttribute(do_nothing, shared, 99 * KIB + 1));
+    GIVES(cudaErrorInvalidValue, cudaGetLastError());
     mt_emulation_set_capability(9, 0);
     OK(cudaFuncSetAttribute(do_nothing, shared, 227 * KIB));
     check_configuration(cudaSuccess, 1, 1, 227 * KIB);
@@ -91,7 +92,7 @@ void test_shared_memory(void **) {
         std::vector<float> values(blocks * n);
         for (size_t i = 0; i < values.size(); i++)
             values[i] = float(i % 17);
-        float *in = floats(values), *out = floats(blocks);
+        float *in = floats_of(values), *out = floats(blocks);
         MT_LAUNCH(sum_by_halves, blocks, n, 0, nullptr, out, in);
         OK(cudaGetLastError());
         for (unsigned b = 0; b < blocks; b++) {
@@ -116,7 +117,7 @@ __global__ void reverse(float *data, float *first) {
 }
 
 void test_dynamic_shared(void **) {
-    float *data = floats({ 1, 2, 3, 4, 5 }), *first = floats(1);
+    float *data = floats_of({ 1, 2, 3, 4, 5 }), *first = floats(1);
     MT_LAUNCH(reverse, 1, 5, 5 * sizeof(float), nullptr, data, first);
     OK(cudaGetLastError());
     for (int i = 0; i < 5; i++)
@@ -209,7 +210,7 @@ __global__ void sum_by_warps(float *out, const float *in) {
 
 void test_warp_sums(void **) {
     for (unsigned n : { 1u, 31u, 32u, 33u, 100u, 256u, 1000u, 1024u }) {
-        float *in = floats(std::vector<float>(n, 1)), *out = floats(1);
+        float *in = floats_of(std::vector<float>(n, 1)), *out = floats(1);
         MT_LAUNCH(sum_by_warps, 1, n, 0, nullptr, out, in);
         OK(cudaGetLastError());
         assert_true(*out == float(n));
@@ -355,7 +356,7 @@ __global__ void arithmetic(float *out, const float4 *in) {
 }
 
 void test_arithmetic(void **) {
-    float *in = floats({ 1, 2, 3, 4 }), *out = floats({ 0, 0, 0, 0, 0 });
+    float *in = floats_of({ 1, 2, 3, 4 }), *out = floats_of({ 0, 0, 0, 0, 0 });
     MT_LAUNCH(arithmetic, 1, 2, 0, nullptr, out, reinterpret_cast<const float4 *>(in));
     OK(cudaGetLastError());
     const float expected[] = { 4.5f, 11, 3, 3, 8.5f };
