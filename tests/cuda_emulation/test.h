@@ -47,13 +47,13 @@ uint64_t used();
 /* Whether a child process that does this dies of an access that memory protection stops. */
 bool dies(const std::function<void()> &access);
 
-void test_group_threads(int *failed);
-void test_group_memory(int *failed);
-void test_group_pools(int *failed);
-void test_group_physical(int *failed);
-void test_group_graphs(int *failed);
-void test_group_cublas(int *failed);
-void test_group_failures(int *failed);
+void add_threads_tests(std::vector<CMUnitTest> *all);
+void add_memory_tests(std::vector<CMUnitTest> *all);
+void add_pools_tests(std::vector<CMUnitTest> *all);
+void add_physical_tests(std::vector<CMUnitTest> *all);
+void add_graphs_tests(std::vector<CMUnitTest> *all);
+void add_cublas_tests(std::vector<CMUnitTest> *all);
+void add_failures_tests(std::vector<CMUnitTest> *all);
 
 /* What the program does when the environment says that it is a child of its own tests. */
 int test_child(const char *what);

@@ -1,4 +1,4 @@
-/* test_emulation.cc - the emulated device keeps its rules. One group of tests for each of them. */
+/* test_emulation.cc - the emulated device keeps its rules. A file of tests for each of them. */
 #include "test.h"
 
 #include <csignal>
@@ -56,16 +56,16 @@ bool dies(const std::function<void()> &access) {
 }
 
 int main(int, char **argv) {
-    int failed = 0;
+    std::vector<CMUnitTest> tests;
     if (const char *what = getenv("MT_EMULATION_CHILD"))
         return test_child(what);
     setenv("MT_EMULATION_SELF", argv[0], 1);
-    test_group_threads(&failed);
-    test_group_memory(&failed);
-    test_group_pools(&failed);
-    test_group_physical(&failed);
-    test_group_graphs(&failed);
-    test_group_cublas(&failed);
-    test_group_failures(&failed);
-    return failed != 0;
+    add_threads_tests(&tests);
+    add_memory_tests(&tests);
+    add_pools_tests(&tests);
+    add_physical_tests(&tests);
+    add_graphs_tests(&tests);
+    add_cublas_tests(&tests);
+    add_failures_tests(&tests);
+    return _cmocka_run_group_tests("emulated device", tests.data(), tests.size(), nullptr, nullptr);
 }

@@ -227,12 +227,12 @@ void test_named_ranges(void **) {
 
 } // namespace
 
-void test_group_graphs(int *failed) {
-    const CMUnitTest tests[] = {
+void add_graphs_tests(std::vector<CMUnitTest> *all) {
+    const std::vector<CMUnitTest> tests = {
         TEST(test_replay),         TEST(test_copy_from_freed_memory),
         TEST(test_spoilt),         TEST(test_allowed_in_capture),
         TEST(test_capture_misuse), TEST(test_events),
         TEST(test_named_ranges),
     };
-    *failed += cmocka_run_group_tests_name("graphs", tests, nullptr, nullptr);
+    all->insert(all->end(), tests.begin(), tests.end());
 }

@@ -1,6 +1,8 @@
 /* test_memory.cc - segments: fences, fill, accounting, copies, misuse. */
 #include "test.h"
 
+#include "watchers.h"
+
 namespace {
 
 /* ---- fences and fill ------------------------------------------------------------------------ */
@@ -23,7 +25,7 @@ void test_fences(void **) {
     OK(cudaFree(out));
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* which does not let a test write there */
+#ifndef MT_EMULATION_ASAN /* which does not let a test write there */
 __global__ void write_byte(char *at) {
     *at = 1;
 }
@@ -264,13 +266,13 @@ void test_no_device(void **) {
 
 } // namespace
 
-void test_group_memory(int *failed) {
-    const CMUnitTest tests[] = {
+void add_memory_tests(std::vector<CMUnitTest> *all) {
+    const std::vector<CMUnitTest> tests = {
         TEST(test_fences),    TEST(test_writes_outside), TEST(test_nan_fill),
         TEST(test_pages),     TEST(test_capacity),       TEST(test_context_and_kernels),
         TEST(test_list),      TEST(test_bad_frees),      TEST(test_pinned),
         TEST(test_copies),    TEST(test_bad_copies),     TEST(test_questions),
         TEST(test_no_device),
     };
-    *failed += cmocka_run_group_tests_name("memory", tests, nullptr, nullptr);
+    all->insert(all->end(), tests.begin(), tests.end());
 }

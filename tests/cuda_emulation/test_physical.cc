@@ -168,12 +168,12 @@ void test_unknown_symbol(void **) {
 
 } // namespace
 
-void test_group_physical(int *failed) {
-    const CMUnitTest tests[] = {
+void add_physical_tests(std::vector<CMUnitTest> *all) {
+    const std::vector<CMUnitTest> tests = {
         TEST(test_life),
         TEST(test_refused),
         TEST(test_capacity),
         TEST(test_unknown_symbol),
     };
-    *failed += cmocka_run_group_tests_name("physical memory", tests, nullptr, nullptr);
+    all->insert(all->end(), tests.begin(), tests.end());
 }

@@ -166,12 +166,12 @@ void test_misuse(void **) {
 
 } // namespace
 
-void test_group_pools(int *failed) {
-    const CMUnitTest tests[] = {
+void add_pools_tests(std::vector<CMUnitTest> *all) {
+    const std::vector<CMUnitTest> tests = {
         TEST(test_blocks),    TEST(test_large_reuse_is_filled),
         TEST(test_threshold), TEST(test_join),
         TEST(test_own_pool),  TEST(test_out_of_memory),
         TEST(test_misuse),
     };
-    *failed += cmocka_run_group_tests_name("pools", tests, nullptr, nullptr);
+    all->insert(all->end(), tests.begin(), tests.end());
 }

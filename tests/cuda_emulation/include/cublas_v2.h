@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-typedef enum {
+typedef enum MT_ENUM_INT {
 #define MT_ERROR(name, value, text) name = value,
     MT_CUBLAS_STATUSES(MT_ERROR)
 #undef MT_ERROR

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-typedef enum cudaError_enum {
+typedef enum cudaError_enum MT_ENUM_INT {
 #define MT_ERROR(name, value, text) name = value,
     MT_CU_ERRORS(MT_ERROR)
 #undef MT_ERROR

@@ -27,7 +27,7 @@ extern "C" {
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-typedef enum cudaError {
+typedef enum cudaError MT_ENUM_INT {
 #define MT_ERROR(name, value, text) name = value,
     MT_CUDA_ERRORS(MT_ERROR)
 #undef MT_ERROR
@@ -57,7 +57,7 @@ struct cudaDeviceProp {
 };
 typedef struct cudaDeviceProp cudaDeviceProp;
 
-typedef enum cudaDeviceAttr {
+typedef enum cudaDeviceAttr MT_ENUM_INT {
     cudaDevAttrMaxThreadsPerBlock = 1,
     cudaDevAttrMaxBlockDimX = 2,
     cudaDevAttrMaxGridDimX = 5,
@@ -76,7 +76,7 @@ typedef enum cudaDeviceAttr {
     cudaDevAttrMemoryPoolsSupported = 115
 } cudaDeviceAttr;
 
-typedef enum cudaMemcpyKind {
+typedef enum cudaMemcpyKind MT_ENUM_INT {
     cudaMemcpyHostToHost = 0,
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToHost = 2,
@@ -84,7 +84,7 @@ typedef enum cudaMemcpyKind {
     cudaMemcpyDefault = 4
 } cudaMemcpyKind;
 
-typedef enum cudaFuncAttribute {
+typedef enum cudaFuncAttribute MT_ENUM_INT {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
 } cudaFuncAttribute;
@@ -121,7 +121,7 @@ typedef enum cudaDriverEntryPointQueryResult {
 
 /* ---- memory pools --------------------------------------------------------------------------- */
 
-typedef enum cudaMemPoolAttr {
+typedef enum cudaMemPoolAttr MT_ENUM_INT {
     cudaMemPoolReuseFollowEventDependencies = 1,
     cudaMemPoolReuseAllowOpportunistic = 2,
     cudaMemPoolReuseAllowInternalDependencies = 3,

@@ -2,6 +2,13 @@
 #ifndef MT_EMULATION_ERRORS_H
 #define MT_EMULATION_ERRORS_H
 
+/* In C++ an enumeration that may hold any int, as a test may make a call return any code. */
+#ifdef __cplusplus
+#define MT_ENUM_INT : int
+#else
+#define MT_ENUM_INT
+#endif
+
 #define MT_CUDA_ERRORS(X)                                                                          \
     X(cudaSuccess, 0, "no error")                                                                  \
     X(cudaErrorInvalidValue, 1, "invalid argument")                                                \
