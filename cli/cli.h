@@ -118,5 +118,6 @@ int cli_tokenize(int argc, char **argv);
 int cli_verify(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);
+int cli_predict(int argc, char **argv);
 
 #endif

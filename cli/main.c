@@ -10,8 +10,9 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "run", cli_run },       { "generate", cli_generate }, { "tokenize", cli_tokenize },
-    { "verify", cli_verify }, { "sweep", cli_sweep },       { "replay", cli_replay },
+    { "run", cli_run },         { "generate", cli_generate }, { "tokenize", cli_tokenize },
+    { "verify", cli_verify },   { "sweep", cli_sweep },       { "replay", cli_replay },
+    { "predict", cli_predict },
 };
 
 int main(int argc, char **argv) {
@@ -32,9 +33,8 @@ int main(int argc, char **argv) {
         }
     char shown[CLI_SHOWN];
     fprintf(stderr,
-            "memtrace: there is no command %s: expected run, generate, tokenize, verify or sweep "
-            "(memtrace "
-            "--help)\n",
+            "memtrace: there is no command %s: expected run, generate, tokenize, verify, sweep, "
+            "replay or predict (memtrace --help)\n",
             cli_shown(shown, argv[1]));
     return MT_BAD;
 }

@@ -153,8 +153,10 @@ static mt_mem efficient(hf *t) {
         if (t->T % 8 != 0)
             hf_replace(t, &mask, make(t, HF_SIZE(t->B, t->Q, mt_round_up(t->T, 8), t->E)));
     }
-    mt_mem seed = make(t, HF_LONG);
-    mt_mem offset = make(t, HF_LONG);
+    /* The state of a random generator that no dropout asks for; up to 2.11 not on the device. */
+    uint64_t state = t->o->release == MT_HF_TORCH_2_11 ? 0 : HF_LONG;
+    mt_mem seed = make(t, state);
+    mt_mem offset = make(t, state);
     mt_mem out = hf_rows(t, t->C);
     if (t->D > 128 && t->E < HF_FLOAT)
         hf_scratch(t, query_size(t, HF_FLOAT));
