@@ -41,6 +41,11 @@ static void unmap_pages(mt_core *c, const mt_segment *s, uint64_t from, uint64_t
 /* All of them or none. */
 static mt_status map_pages(mt_core *c, const mt_segment *s, uint64_t from, uint64_t to,
                            mt_error *err) {
+    uint64_t left = c->source->capacity - c->source->used;
+    if (to - from > left)
+        return mt_fail(err, MT_NO_MEMORY,
+                       "%s: %" PRIu64 " bytes of pages asked for, %" PRIu64 " left",
+                       c->source->name, to - from, left);
     for (uint64_t at = from; at < to; at += s->page) {
         mt_status status = c->source->map(c->source, s->base, at, s->page, err);
         if (status != MT_OK) {

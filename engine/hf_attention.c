@@ -48,8 +48,8 @@ static bool keys_are_parts(const hf *t) {
 
 /* [B, H, Q, D] in that order becomes [B, Q, H, D]: a copy, unless one of the two moved dimensions
  * is 1. */
-static void heads_together(hf *t, mt_mem *out, bool whole) {
-    if (!whole || (t->Q > 1 && t->H > 1))
+static void heads_together(hf *t, mt_mem *out) {
+    if (t->Q > 1 && t->H > 1)
         hf_replace(t, out, hf_rows(t, t->C));
 }
 
@@ -64,7 +64,7 @@ static mt_mem eager(hf *t, mt_mem *weights) {
     hf_replace(t, &x, make(t, score_size(t, t->E))); /* softmax */
     *weights = x;
     mt_mem out = hf_bmm(t, 0, copied_key, query_size(t, t->E));
-    heads_together(t, &out, true);
+    heads_together(t, &out);
     return out;
 }
 
@@ -105,7 +105,7 @@ static uint64_t flash_parts(const hf *t, uint64_t head) {
  * that no dropout asks for. */
 static mt_mem flash(hf *t) {
     uint64_t head = mt_round_up(t->D, 8), padded = head != t->D;
-    uint64_t part = head <= 192 ? mt_round_up(head, 32) : FLASH_WIDEST;
+    uint64_t part = mt_round_up(head, head <= 128 ? 32 : 64);
     uint64_t parts = flash_parts(t, head);
     mt_mem q = make(t, padded * HF_SIZE(t->B, t->H, t->Q, head, t->E));
     mt_mem k = make(t, padded * HF_SIZE(t->B, t->H, t->T, head, t->E));
@@ -125,7 +125,8 @@ static mt_mem flash(hf *t) {
     hf_drop(t, &v);
     hf_drop(t, &k);
     hf_drop(t, &q);
-    heads_together(t, &out, !padded);
+    if (padded)
+        hf_replace(t, &out, hf_rows(t, t->C));
     return out;
 }
 
@@ -217,7 +218,7 @@ static mt_mem math(hf *t) {
     hf_drop(t, &query);
     hf_drop(t, wide ? &narrow : &weights);
     hf_drop(t, &mask);
-    heads_together(t, &out, true);
+    heads_together(t, &out);
     return out;
 }
 

@@ -1,9 +1,10 @@
 /* test_oracle.c - the engine against transformers on PyTorch, with the same seeded weights.
  *
  * The files under tests/oracle/ hold, for 8 places of a 64-token prompt and for 201 greedy steps,
- * the token that transformers chose, the gap between its two largest logits, and 16 logits. The
- * engine is fed the same tokens. A logit may differ by the rounding of two fp32 computations; a
- * token must be the same wherever the gap exceeds twice the largest difference. */
+ * the token that transformers chose, the gap between its two largest logits, the largest logit,
+ * their sum, and 16 of them. The engine is fed the same tokens. A logit, and the mean of all, may
+ * differ by the rounding of two fp32 computations; a token must be the same wherever the gap
+ * exceeds twice the largest difference. MEMTRACE_QUICK leaves GPT-2 small out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@
 typedef struct reference_row {
     int number;
     int32_t token;
-    double gap;
+    double gap, max, sum;
     float logit[SAMPLES];
 } reference_row;
 
@@ -44,18 +45,18 @@ typedef struct run {
     mt_model *model;
     mt_config config;
     float *logits;
-    double difference; /* largest of all listed logits */
+    double difference; /* the largest so far */
     double smallest_gap;
-    int flips, unsafe;
+    double flipped_gap; /* the largest gap of a row whose token differs */
+    int flips;
 } run;
 
 static void read_row(reference *r, const char *line) {
     reference_row row;
     char kind[16];
     int at = 0;
-    double skip;
     assert_int_equal(sscanf(line, "%15s %d %d %lf %lf %lf%n", kind, &row.number, &row.token,
-                            &row.gap, &skip, &skip, &at),
+                            &row.gap, &row.max, &row.sum, &at),
                      6);
     for (int i = 0; i < SAMPLES; i++) {
         int n = 0;
@@ -111,20 +112,28 @@ static void close_run(run *r) {
     free(r->logits);
 }
 
+/* Keeps the largest difference; what is not a number counts as infinite. */
+static void note(run *r, double x, double expected) {
+    double d = fabs(x - expected);
+    r->difference = fmax(r->difference, isfinite(d) ? d : INFINITY);
+}
+
 static void compare(run *r, const reference_row *row, const float *x) {
     uint32_t V = r->config.vocab, best = 0;
-    for (uint32_t i = 1; i < V; i++)
-        if (x[i] > x[best])
-            best = i;
-    for (int i = 0; i < SAMPLES; i++) {
-        double d = fabs((double)x[(uint64_t)i * (V - 1) / (SAMPLES - 1)] - row->logit[i]);
-        r->difference = d <= r->difference ? r->difference : d; /* a NaN stays */
+    double sum = 0;
+    for (uint32_t i = 0; i < V; i++) {
+        sum += x[i];
+        best = x[i] > x[best] ? i : best;
     }
-    r->smallest_gap = row->gap < r->smallest_gap ? row->gap : r->smallest_gap;
-    if ((int32_t)best != row->token) {
-        r->flips++;
-        r->unsafe += row->gap > 2 * r->difference;
-    }
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        note(r, x[i * (V - 1) / (SAMPLES - 1)], row->logit[i]);
+    note(r, x[best], row->max);
+    note(r, sum / V, row->sum / V);
+    r->smallest_gap = fmin(r->smallest_gap, row->gap);
+    if ((int32_t)best == row->token)
+        return;
+    r->flips++;
+    r->flipped_gap = fmax(r->flipped_gap, row->gap);
 }
 
 /* The prompt at once, all rows of the head; then the reference's own tokens one by one. */
@@ -159,7 +168,7 @@ static void check(const char *path, const mt_config *c, double bound) {
            "tokens differ\n",
            path, r.difference, bound, r.smallest_gap, r.flips, STEPS + PLACES);
     assert_true(r.difference <= bound);
-    assert_int_equal(r.unsafe, 0);
+    assert_true(r.flips == 0 || r.flipped_gap <= 2 * r.difference);
     close_run(&r);
     free(ref);
 }
@@ -178,8 +187,9 @@ static void test_small4(void **state) {
 
 static void test_gpt2_small(void **state) {
     (void)state;
+    const char *quick = getenv("MEMTRACE_QUICK");
     mt_config c;
-    if (getenv("MEMTRACE_QUICK") != NULL) {
+    if (quick != NULL && *quick != '\0') {
         printf("skipped: GPT-2 small is left out of quick runs\n");
         skip();
     }

@@ -523,7 +523,6 @@ static void test_not_operations(void **state) {
     broken("! num_device_alloc 1", "! num_device_alloc", MT_BAD, 20);
     broken("! num_device_alloc 1", "!", MT_BAD, 20);
     broken("~ alloc 0 0 11534336", "~ ", MT_CHECK, 24);
-    broken("~ alloc 0 0 11534336", "~", MT_CHECK, 24);
     broken("f\t0\t-\t-", "f\t0\t-", MT_BAD, 9);
     broken("f\t0\t-\t-", "f\t0\t-\t-\t-", MT_CHECK, 9);
     broken("f\t0\t-\t-", "\n", MT_BAD, 9);
