@@ -51,6 +51,21 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
+# The emulated CUDA device and its own tests, where there is a C++ compiler.
+EMULATION := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tests/cuda_emulation/*.cc))
+ifneq ($(shell command -v $(CXX)),)
+TESTS     += $(BUILD)/tests/test_emulation
+endif
+
+$(BUILD)/tests/cuda_emulation/%.o: tests/cuda_emulation/%.cc
+	$(call say,CXX)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 $(OPT) $(WARN) -Itests/cuda_emulation/include -I. -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/test_emulation: $(EMULATION)
+	$(call say,LINK)
+	$(Q)$(CXX) $(OPT) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas -lpthread
+
 # ---- setting up --------------------------------------------------------------------------------
 
 deps:
@@ -116,4 +131,4 @@ format:
 clean:
 	rm -rf build memtrace out
 
--include $(OBJECTS:.o=.d) $(wildcard $(BUILD)/tests/*.d)
+-include $(OBJECTS:.o=.d) $(EMULATION:.o=.d) $(wildcard $(BUILD)/tests/*.d)

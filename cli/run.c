@@ -4,8 +4,11 @@
  * or as JSON, and to the summary. The trace is written beside. Whatever ends the run early, the
  * rows so far are kept and the last line says what happened. */
 #include "cli/cli.h"
+
+#include "alloc/torch.h"
 #include "reports/json.h"
 #include "reports/summary.h"
+#include "reports/torch_summary.h"
 #include "reports/trace.h"
 
 #include <stdlib.h>
@@ -27,20 +30,41 @@ static const char doc[] =
     "a "
     "device, library or write failed; 130 interrupted.";
 
+typedef struct run_options {
+    cli_options engine;
+    const char *summary; /* PyTorch's view in place of ours: "torch" or "stats" */
+} run_options;
+
+enum { KEY_SUMMARY = 512 };
+
+static const struct argp_option options[] = {
+    { "summary", KEY_SUMMARY, "torch|stats", 0,
+      "end with PyTorch's memory_summary, or every counter of memory_stats (policy torch)", 5 },
+    { 0 },
+};
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
+    run_options *o = state->input;
     if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = state->input;
+        state->child_inputs[0] = &o->engine;
+    if (key == KEY_SUMMARY) {
+        if (strcmp(arg, "torch") != 0 && strcmp(arg, "stats") != 0)
+            argp_error(state, "--summary %.60s: expected torch or stats", arg);
+        o->summary = arg;
+        return 0;
+    }
     if (key == ARGP_KEY_ARG)
         cli_unexpected(state, arg, "");
     return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 }, { 0 } };
-static const struct argp run_argp = { .parser = parse, .doc = doc, .children = children };
+static const struct argp run_argp = { options, parse, 0, doc, children, 0, 0 };
 
 /* Where rows go. */
 typedef struct run_out {
     cli_session s;
+    const char *view;
     mt_table *table;
     mt_trace *trace;
     mt_json *json;
@@ -179,7 +203,11 @@ static mt_status close_trace(run_out *out, mt_status status, mt_error *err) {
 
 static void tell(const run_out *out, mt_status status) {
     const cli_session *s = &out->s;
-    if (!s->o.quiet)
+    const mt_policy *p = s->alloc != NULL ? mt_alloc_policy_of(s->alloc) : NULL;
+    if (out->view != NULL && p != NULL)
+        (strcmp(out->view, "torch") == 0 ? mt_torch_summary
+                                         : mt_torch_statistics)(stderr, &((const torch *)p)->stats);
+    else if (!s->o.quiet)
         mt_summary_print(stderr, out->summary, mt_alloc_ledger(s->alloc),
                          mt_config_kv_bytes_per_token(&s->config) * s->batch);
     if (status == MT_NO_MEMORY)
@@ -187,11 +215,15 @@ static void tell(const run_out *out, mt_status status) {
 }
 
 int cli_run(int argc, char **argv) {
-    cli_options o = { 0 };
+    run_options o = { 0 };
     run_out out = { 0 };
     mt_error err;
     cli_parse(&run_argp, argc, argv, &o);
-    mt_status status = cli_prepare(&out.s, &o, false, &err);
+    mt_status status = cli_prepare(&out.s, &o.engine, false, &err);
+    if (status == MT_OK && o.summary != NULL &&
+        mt_alloc_policy_of(out.s.alloc)->ops != &mt_policy_torch)
+        status = mt_fail(&err, MT_BAD, "--summary %s needs the torch policy", o.summary);
+    out.view = o.summary;
     if (status == MT_OK)
         status = open_outputs(&out, &err);
     if (status == MT_OK) {

@@ -99,14 +99,27 @@ static mt_status read_workspace(cli_session *s, mt_error *err) {
     return MT_OK;
 }
 
+/* torch:env is the torch policy with the options of PyTorch's environment variables. */
+static const char *policy_spec(const cli_session *s, char *buffer, size_t room) {
+    if (strcmp(s->o.policy, "torch:env") != 0)
+        return s->o.policy;
+    const char *conf = getenv("PYTORCH_CUDA_ALLOC_CONF");
+    if (conf == NULL)
+        conf = getenv("PYTORCH_ALLOC_CONF");
+    snprintf(buffer, room, "torch%s%s", conf != NULL && *conf != '\0' ? "," : "",
+             conf != NULL ? conf : "");
+    return buffer;
+}
+
 static mt_status open_allocator(cli_session *s, mt_error *err) {
+    char spec[1024];
     s->capacity = s->o.capacity > 0 ? s->o.capacity : DEFAULT_CAPACITY;
     MT_TRY(read_workspace(s, err));
     if (s->device->computes)
         MT_TRY(mt_source_host(&s->source, s->capacity, err));
     else
         MT_TRY(mt_source_sim(&s->source, s->capacity, 4 * MT_KIB, err));
-    return mt_alloc_open(&s->alloc, s->source, s->o.policy, err);
+    return mt_alloc_open(&s->alloc, s->source, policy_spec(s, spec, sizeof spec), err);
 }
 
 /* ---- the prompt

@@ -2,7 +2,7 @@
 # Installs the Debian packages that memtrace is built, tested and drawn with. Says what is missing and
 # stops when it may not install.
 set -eu
-packages="gcc make libc6-dev libopenblas-openmp-dev libjansson-dev libpcre2-dev zlib1g-dev libzstd-dev
+packages="gcc g++ make libc6-dev libopenblas-openmp-dev libjansson-dev libpcre2-dev zlib1g-dev libzstd-dev
 libcmocka-dev gnuplot-nox fonts-dejavu-core"
 [ "${1:-}" = valgrind ] && packages="$packages valgrind libc6-dbg"
 missing=""
