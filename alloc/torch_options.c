@@ -188,7 +188,7 @@ typedef struct given_sizes {
 } given_sizes;
 
 static mt_status keep(char *to, size_t room, const char *key, const char *value, mt_error *err) {
-    if (strlen(value) >= room)
+    if (*value == '\0' || strlen(value) >= room)
         return wrong(key, value, "a number of MiB", err);
     memcpy(to, value, strlen(value) + 1);
     return MT_OK;

@@ -20,7 +20,6 @@
  * stays some ten times below (measured over contexts up to 1024 and 4 to 48 layers). */
 #define RELATIVE_BOUND  2e-5
 #define FAULT_CTX       128
-#define REFERENCE_LIMIT ((size_t)64 << 20)
 
 static const char doc[] =
     "Checks the KV cache: the logits of every step of a cached greedy run against a run without "
@@ -34,17 +33,14 @@ static const char doc[] =
 typedef struct verify_options {
     cli_options engine;
     bool rerun, fault;
-    const char *reference;
 } verify_options;
 
-enum { KEY_RERUN = 512, KEY_FAULT, KEY_REFERENCE };
+enum { KEY_RERUN = 512, KEY_FAULT };
 
 static const struct argp_option options[] = {
     { 0, 0, 0, 0, "Verifying:", -1 },
     { "rerun", KEY_RERUN, 0, 0, "run every prefix again instead of one causal pass (slow)", 0 },
     { "fault", KEY_FAULT, 0, 0, "damage the cache on purpose; show that the check notices", 0 },
-    { "reference", KEY_REFERENCE, "FILE", 0,
-      "compare with the tokens and logits of a reference file (tests/oracle)", 0 },
     { 0 },
 };
 
@@ -61,9 +57,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_FAULT:
         o->fault = true;
         return 0;
-    case KEY_REFERENCE:
-        o->reference = arg;
-        return 0;
     case ARGP_KEY_ARG:
         cli_unexpected(state, arg, "");
         return 0;
@@ -72,11 +65,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--json and --trace belong to `memtrace run`");
         if (o->engine.kv != NULL && strcmp(o->engine.kv, "none") == 0)
             argp_error(state, "--kv none has no cache to verify");
-        if (o->fault && (o->rerun || o->reference))
-            argp_error(state, "--fault goes without --rerun and --reference");
-        if (o->reference != NULL) /* rather than verify without it */
-            argp_error(state, "--reference %s: reference files cannot be read yet",
-                       cli_shown(shown, o->reference));
+        if (o->fault && o->rerun)
+            argp_error(state, "--fault goes without --rerun");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -40,6 +40,7 @@ count_script() {
     skipped=$((skipped + s))
     printf '%-28s %5s passed %3s failed %3s skipped\n' "$3" "$p" "$f" "$s"
     [ "$f" = 0 ] || cat "$1"
+    grep -h '^skip ' "$1" || true
 }
 
 for t in "$@"; do
