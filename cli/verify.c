@@ -4,8 +4,7 @@
  * tokens: one causal pass whose row i is step i's logits, or (--rerun) every prefix run again. Both
  * compute the same sums in another order, so logits agree to rounding and tokens wherever the gap
  * between the two most likely exceeds that. --fault makes wrong caches and shows that they are
- * caught;
- * --reference compares with logits that another program computed. */
+ * caught. */
 #include "cli/cli.h"
 
 #include "base/output.h"
@@ -46,7 +45,6 @@ static const struct argp_option options[] = {
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     verify_options *o = state->input;
-    char shown[CLI_SHOWN];
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->engine;
