@@ -20,6 +20,8 @@
 #define TORCH_UNLIMITED     UINT64_MAX    /* max_split_size when unset */
 #define TORCH_DIVISIONS     16            /* entries of the table of division counts */
 
+#define TORCH_SPARE 8 /* records that one request may need */
+
 typedef struct torch_options {
     uint64_t max_split_size;         /* blocks this large are not split; TORCH_UNLIMITED */
     uint64_t max_non_split_rounding; /* how much larger an unsplit block may be; = large_segment */

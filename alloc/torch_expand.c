@@ -88,7 +88,7 @@ void torch_unmap(torch *t, mt_block *b) {
     mt_core *c = &t->base.core;
     mt_block *head, *tail;
     uint64_t before = c->reserved;
-    if (mt_core_spare(c, 2, NULL) != MT_OK)
+    if (mt_core_spare(c, 2 + TORCH_SPARE, NULL) != MT_OK) /* the request may go on after this */
         return;
     mt_index_remove(&p->free, b);
     if (!mt_core_unmap(c, b, &head, &tail)) {

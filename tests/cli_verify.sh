@@ -57,21 +57,10 @@ want empty "$out"
 refused "--kv none" 2 "no cache to verify" verify $model --kv none
 refused "a dry run" 2 "computes nothing" verify $model --backend none
 refused "--fault with --rerun" 2 "--fault goes without" verify $model --fault --rerun
-refused "--fault with --reference" 2 "--fault goes without" verify $model --fault --reference x
 refused "too short to go wrong" 2 "at least 4 tokens" verify $model --fault --ctx 4
 refused "a trace of verify" 2 "memtrace run" verify $model --trace "$dir/x"
 refused "JSON of verify" 2 "memtrace run" verify $model --json
 refused "an argument of verify" 2 "x: no argument" verify x
-refused "a reference that is not there" 2 no/file verify $model --ctx 8 --reference no/file
-head -c 2000 "$MEMTRACE" >"$dir/nonsense"
-for file in /dev/null "$dir/nonsense"; do
-    begin "a reference that is none: $file"
-    run verify $model --ctx 8 --reference "$file"
-    want ended 2
-    want empty "$out"
-    want one_message
-    want has "$err" "$(printf '%s' "$file" | cut -c 1-40)"
-done
 
 begin "watched: verified"
 watched verify $model --layers 2 --width 32 --ctx 12 --kv paged:5
