@@ -242,16 +242,12 @@ static mt_status read_model(mt_config *c, const predict_options *o, mt_error *er
 
 /* ---- the environment ------------------------------------------------------------------------ */
 
-static const char *variable(const char *name) {
-    const char *value = getenv(name);
-    return value != NULL && *value != '\0' ? value : NULL;
-}
-
-/* The policy: what --policy says, else what the environment says in PyTorch's words. */
+/* The policy: what --policy says, else what the environment says in PyTorch's words. A variable
+ * that is set to nothing counts. */
 static mt_status write_policy(char spec[SPEC_MOST], const predict_options *o, mt_error *err) {
-    const char *settings = variable("PYTORCH_CUDA_ALLOC_CONF");
+    const char *settings = getenv("PYTORCH_CUDA_ALLOC_CONF");
     if (settings == NULL)
-        settings = variable("PYTORCH_ALLOC_CONF");
+        settings = getenv("PYTORCH_ALLOC_CONF");
     if (o->policy != NULL && strcmp(o->policy, "torch:env") != 0) {
         size_t n = strcspn(o->policy, ",");
         if (n != 5 || strncmp(o->policy, "torch", 5) != 0)
@@ -259,12 +255,15 @@ static mt_status write_policy(char spec[SPEC_MOST], const predict_options *o, mt
                            o->policy);
         settings = o->policy[n] == ',' ? o->policy + n + 1 : NULL;
     }
+    if (settings == NULL)
+        settings = "";
+    settings += strspn(settings, " ");
     int n = snprintf(spec, SPEC_MOST, "torch,version:%s%s", releases[o->release],
-                     settings != NULL ? "," : "");
-    if (settings != NULL && strlen(settings) + (size_t)n >= SPEC_MOST)
+                     *settings != '\0' ? "," : "");
+    if (strlen(settings) + (size_t)n >= SPEC_MOST)
         return mt_fail(err, MT_BAD, "the allocator's settings are longer than %d bytes",
                        SPEC_MOST - 64);
-    for (; settings != NULL && *settings != '\0'; settings++)
+    for (; *settings != '\0'; settings++)
         if (*settings != ' ') /* PyTorch skips blanks */
             spec[n++] = *settings;
     spec[n] = '\0';
@@ -273,10 +272,10 @@ static mt_status write_policy(char spec[SPEC_MOST], const predict_options *o, mt
 
 static mt_status read_workspaces(mt_hf_options *hf, mt_error *err) {
     mt_hf_environment e = {
-        .blas_config = variable("CUBLAS_WORKSPACE_CONFIG"),
-        .blas_cache = variable("TORCH_CUBLAS_WORKSPACE_CACHE"),
-        .lt_size = variable("CUBLASLT_WORKSPACE_SIZE"),
-        .lt_unified = variable("TORCH_CUBLASLT_UNIFIED_WORKSPACE"),
+        .blas_config = getenv("CUBLAS_WORKSPACE_CONFIG"),
+        .blas_cache = getenv("TORCH_CUBLAS_WORKSPACE_CACHE"),
+        .lt_size = getenv("CUBLASLT_WORKSPACE_SIZE"),
+        .lt_unified = getenv("TORCH_CUBLASLT_UNIFIED_WORKSPACE"),
     };
     return mt_hf_read_workspaces(&hf->workspaces, &e, hf->release, hf->cc, err);
 }

@@ -125,7 +125,7 @@ static mt_mem flash(hf *t) {
     hf_drop(t, &v);
     hf_drop(t, &k);
     hf_drop(t, &q);
-    if (padded)
+    if (padded && t->B * t->H * t->Q > 1) /* a view of rows with gaps becomes contiguous */
         hf_replace(t, &out, hf_rows(t, t->C));
     return out;
 }

@@ -324,6 +324,10 @@ mt_status mt_hf_check(const mt_hf_options *o, mt_error *err) {
         if (o->contexts[i] == 0 || o->contexts[i] > positions)
             return mt_fail(err, MT_BAD, "a context of %u: expected 1 to %u", o->contexts[i],
                            positions);
+    if (o->model.width == o->model.heads)
+        return mt_fail(err, MT_BAD,
+                       "heads of a single element are not known here: expected a width of at least "
+                       "twice the heads");
     if (hf_needs_cudnn(o))
         return mt_fail(err, MT_BAD,
                        "sdpa of %s at compute capability %u.%u runs in cuDNN, whose scratch memory "

@@ -121,7 +121,8 @@ uint64_t hf_multiprocessors(const mt_hf_options *o) {
  * of the 512 threads of a block has more than 255 numbers. Beyond that, as many as fill the device,
  * but with at least 16 numbers a thread and, if need be, so many that none has more than 256. */
 static uint64_t blocks_per_row(const hf *t, uint64_t n) {
-    uint64_t threads = t->o->cc / 10 == 8 && t->o->cc != 80 ? 1536 : 2048;
+    uint32_t cc = t->o->cc;
+    uint64_t threads = cc == 86 || cc == 89 || cc == 120 ? 1536 : 2048;
     uint64_t fill = hf_multiprocessors(t->o) * (threads / 512), each = ceiling(n, 512);
     if (each < 256 || t->B > fill)
         return 1;
