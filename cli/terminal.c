@@ -15,8 +15,12 @@ const char *cli_shown(char buffer[CLI_SHOWN], const char *text) {
 
 int cli_fail(mt_status status, const mt_error *err) {
     char line[4 * sizeof err->text]; /* a byte becomes at most four characters */
-    if (status == MT_OK || status == MT_INTERRUPTED || (status == MT_FAILED && cli_output_failed()))
+    if (status == MT_OK || (status == MT_FAILED && cli_output_failed()))
         return status;
+    if (status == MT_INTERRUPTED) {
+        fputs("memtrace: interrupted\n", stderr);
+        return status;
+    }
     fprintf(stderr, "memtrace: %s\n",
             mt_printable(line, sizeof line, err->text, strlen(err->text)));
     return status;
@@ -51,6 +55,8 @@ void cli_catch_interrupts(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write too */
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, and reported as one */
 }
 
