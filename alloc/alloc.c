@@ -130,8 +130,8 @@ mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, m
     const mt_policy_ops *ops = mt_policy_find(policy, &options);
     if (ops == NULL)
         return mt_fail(err, MT_BAD,
-                       "policy %.100s: there is none of that name; there are torch, block:SIZE and "
-                       "direct",
+                       "policy %.100s: there is none of that name; there are torch, block:SIZE, "
+                       "direct, bfc, jemalloc and async",
                        policy);
     mt_alloc *a = calloc(1, sizeof *a);
     if (a == NULL)
@@ -188,12 +188,21 @@ static void take_entry(mt_alloc *a, uint32_t number) {
         a->free_live = a->live[number].next_free;
 }
 
+/* What the source could still give: a real device may hold less than its capacity says. */
+static uint64_t source_free(mt_source *s) {
+    uint64_t left = s->capacity - (s->used < s->capacity ? s->used : s->capacity), used;
+    if (s->device_used == NULL || s->device_used(s, &used, NULL) != MT_OK)
+        return left;
+    uint64_t there = s->device_total - used;
+    return there < left ? there : left;
+}
+
 static void note_refusal(mt_alloc *a, const mt_request *r) {
     mt_refusal *f = &a->refusal;
     f->request = *r;
     f->rounded = mt_alloc_roundup(a, r->bytes);
     f->capacity = a->source->capacity;
-    f->source_free = a->source->capacity - a->source->used;
+    f->source_free = source_free(a->source);
     f->reserved = a->ledger.reserved.current;
     f->free_total = a->ledger.split + a->ledger.cached;
     f->step = a->step;
@@ -326,6 +335,8 @@ uint64_t mt_alloc_roundup(const mt_alloc *a, uint64_t bytes) {
 }
 
 void mt_alloc_mark(mt_alloc *a, uint64_t ctx, uint64_t kv_ideal, uint64_t nanoseconds) {
+    if (a->policy->ops->poll != NULL)
+        a->policy->ops->poll(a->policy);
     mt_event e = { .id = MT_NO_ID,
                    .ctx = ctx,
                    .kv_ideal = kv_ideal,
@@ -491,6 +502,8 @@ static mt_status walk_all(const mt_alloc *a, mt_error *err) {
     if (a->broken.status != MT_OK)
         return mt_fail(err, a->broken.status, "%s", a->broken.text);
     MT_TRY(mt_ledger_check(&a->ledger, err));
+    if (a->policy->ops->walk == NULL)
+        return MT_OK;
     MT_TRY(a->policy->ops->walk(a->policy, &v, err));
     MT_TRY(check_end(&r, err));
     if (r.open)
@@ -521,6 +534,7 @@ static mt_status note_largest(void *context, mt_piece kind, uint64_t offset, uin
 uint64_t mt_alloc_largest_free(const mt_alloc *a) {
     uint64_t largest = 0;
     mt_visitor v = { ignore_segment, note_largest, &largest };
-    a->policy->ops->walk(a->policy, &v, NULL);
+    if (a->policy->ops->walk != NULL)
+        a->policy->ops->walk(a->policy, &v, NULL);
     return largest;
 }

@@ -50,7 +50,11 @@ typedef struct mt_policy_ops {
     void (*hold)(mt_policy *p, bool held);                   /* NULL: nothing is ever held */
     void (*trim)(mt_policy *p);
 
-    /* The full walk: every segment and block. merged: free neighbours must be one block. */
+    void (*poll)(mt_policy *p); /* a step ends: reserved may have changed by itself; NULL: it never
+                                   does */
+
+    /* The full walk: every segment and block; NULL: the inside cannot be seen. merged: free
+     * neighbours must be one block. */
     mt_status (*walk)(const mt_policy *p, const mt_visitor *v, mt_error *err);
     mt_status (*merged)(const mt_policy *p, mt_error *err); /* NULL: nothing to merge */
 
@@ -66,7 +70,8 @@ struct mt_policy {
     char description[512];
 };
 
-extern const mt_policy_ops mt_policy_torch, mt_policy_block, mt_policy_direct;
+extern const mt_policy_ops mt_policy_torch, mt_policy_block, mt_policy_direct, mt_policy_async;
+extern const mt_policy_ops mt_policy_bfc, mt_policy_jemalloc;
 
 /* The policy whose name begins spec up to ',' or ':'; NULL if none. *options: what follows. */
 const mt_policy_ops *mt_policy_find(const char *spec, const char **options);

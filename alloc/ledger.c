@@ -1,7 +1,8 @@
 /* ledger.c - see ledger.h.
  *
  * Every event changes a handful of counters. A segment's free bytes sit in split or in cached; they
- * move from one to the other when its first block comes to life or its last one dies. */
+ * move from one to the other when its first block comes to life or its last one dies. The driver's
+ * pool, whose inside nobody sees, has all of them in cached. */
 #include "alloc/ledger.h"
 
 #include <inttypes.h>
@@ -49,7 +50,7 @@ static mt_status grow(mt_ledger *l, const mt_event *e, mt_error *err) {
 
 /* The free bytes of a segment that holds a block, or that holds none. */
 static inline uint64_t *free_part(mt_ledger *l, const mt_ledger_segment *s) {
-    return s->blocks > 0 ? &l->split : &l->cached;
+    return s->blocks > 0 && s->pool != MT_POOL_DRIVER ? &l->split : &l->cached;
 }
 
 static mt_status apply_alloc(mt_ledger *l, const mt_event *e, mt_error *err) {
@@ -62,7 +63,7 @@ static mt_status apply_alloc(mt_ledger *l, const mt_event *e, mt_error *err) {
     *free_part(l, s) -= free_bytes;
     s->live += e->rounded;
     s->blocks++;
-    l->split += free_bytes - e->rounded;
+    *free_part(l, s) += free_bytes - e->rounded;
     l->rounding += e->rounded - e->requested;
     rise(&l->tag[e->tag], e->requested);
     rise(&l->requested, e->requested);
@@ -81,7 +82,7 @@ static mt_status apply_free(mt_ledger *l, const mt_event *e, mt_error *err) {
         return impossible(e, "the last block of a segment has all its live bytes, no other has",
                           err);
     uint64_t free_bytes = s->reserved - s->live;
-    l->split -= free_bytes;
+    *free_part(l, s) -= free_bytes;
     s->live -= e->rounded;
     s->blocks--;
     *free_part(l, s) += free_bytes + e->rounded;

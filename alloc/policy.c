@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const mt_policy_ops *const policies[] = { &mt_policy_torch, &mt_policy_block,
-                                                 &mt_policy_direct };
+static const mt_policy_ops *const policies[] = { &mt_policy_torch,  &mt_policy_block,
+                                                 &mt_policy_direct, &mt_policy_async,
+                                                 &mt_policy_bfc,    &mt_policy_jemalloc };
 
 const mt_policy_ops *mt_policy_find(const char *spec, const char **options) {
     size_t n = strcspn(spec, ",:");

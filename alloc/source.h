@@ -30,6 +30,22 @@ struct mt_source {
     void (*release)(mt_source *s, void *base, uint64_t bytes);
     void (*close)(mt_source *s); /* frees s */
 
+    /* ---- of real devices; NULL elsewhere ---- */
+
+    /* Bytes of the device that are gone, whoever took them; all that it has; and what our pieces
+     * cost there: used plus the driver's own rounding. */
+    mt_status (*device_used)(mt_source *s, uint64_t *used, mt_error *err);
+    uint64_t device_total;
+    uint64_t driver_bytes;
+
+    /* The driver's own pool, for the policy async: memory out of it and back, in order of the
+     * device's work; its bytes reserved and in use (err may be NULL: the device's next sync tells);
+     * what is free in it goes back to the device. */
+    mt_status (*pool_take)(mt_source *s, uint64_t bytes, void **ptr, mt_error *err);
+    void (*pool_give)(mt_source *s, void *ptr, uint64_t bytes);
+    mt_status (*pool_state)(mt_source *s, uint64_t *reserved, uint64_t *used, mt_error *err);
+    void (*pool_trim)(mt_source *s);
+
     /* For tests: when not 0, counts down at each take and map, and refuses the one that reaches 0.
      */
     uint64_t fail_at;

@@ -10,6 +10,7 @@
 
 #include "engine/generate.h"
 #include "engine/tokenizer.h"
+#include "kernels/cuda/backend.h"
 
 #define MT_VERSION "0.1.0"
 
@@ -22,7 +23,7 @@ typedef struct cli_options {
     const char *prompt, *prompt_file, *prompt_ids;
     uint64_t prompt_tokens, ctx, batch, seed, capacity, threads;
     uint64_t layers, heads, width, vocab, positions;
-    bool logits_all, arena, json, quiet, trace_time;
+    bool logits_all, arena, json, quiet, trace_time, graph, tf32;
 } cli_options;
 
 extern const struct argp cli_engine_argp; /* child parser; input: cli_options */
@@ -56,6 +57,8 @@ typedef struct cli_session {
     uint64_t workspace, capacity;
     mt_model *model;
     mt_engine *engine;
+    mt_cuda_backend cuda; /* all zero with other back ends */
+    mt_error late;        /* what failed when the CUDA back end was closed */
 } cli_session;
 
 /* Opens everything up to the prompt; takes no device memory. computes: the command needs results.
@@ -71,6 +74,29 @@ mt_engine_options cli_engine_options(const cli_session *s);
 
 void cli_close(cli_session *s);
 
+/* ---- bytes that a library took: library.c -------------------------------------------------------
+ */
+
+/* What the device lost and no segment of ours explains, at some moments of a run. */
+typedef struct cli_library {
+    bool on;     /* a real device is there */
+    bool shared; /* another program used it meanwhile: nothing can be said */
+    int64_t warm, end;     /* library bytes after the warm-up and now */
+    int64_t driver_rounding; /* what the driver added to our segments, now */
+    uint32_t looks;
+} cli_library;
+
+/* Looks at the device between two steps. The last step of the warm-up is CLI_WARM, or the run's last.
+ * MT_CHECK when less is gone than we took. */
+#define CLI_WARM 2
+mt_status cli_library_look(cli_library *l, const cli_session *s, mt_error *err);
+
+/* Calls line for each line to say about it: those known before the run, and those after. */
+void cli_library_header(const cli_session *s, void (*line)(void *context, const char *text),
+                        void *context);
+void cli_library_lines(const cli_library *l, const cli_session *s,
+                       void (*line)(void *context, const char *text), void *context);
+
 /* Calls line for each header line of a run, "name value", without "# ". */
 void cli_header(const cli_session *s, const char *command,
                 void (*line)(void *context, const char *text), void *context);
@@ -82,7 +108,7 @@ void cli_header(const cli_session *s, const char *command,
 #define CLI_SHOWN 64
 const char *cli_shown(char buffer[CLI_SHOWN], const char *text);
 
-/* Prints "memtrace: text" to stderr and returns the status. Leaves a failed standard output to
+/* Prints "memtrace: text" to stderr, or that the run was interrupted, and returns the status. Leaves a failed standard output to
  * cli_flush. */
 int cli_fail(mt_status status, const mt_error *err);
 

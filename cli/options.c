@@ -33,6 +33,8 @@ enum {
     KEY_TRACE,
     KEY_TRACE_TIME,
     KEY_JSON,
+    KEY_GRAPH,
+    KEY_TF32,
     KEY_THREADS,
 };
 
@@ -64,8 +66,8 @@ static const struct argp_option options[] = {
       0 },
     { 0, 0, 0, 0, "Memory:", 3 },
     { "policy", KEY_POLICY, "SPEC", 0,
-      "torch[,option:value...], block:SIZE[,round:N][,fit:best|first][,keep:all|none] or "
-      "direct[:SIZE] (torch)",
+      "torch[,option:value...], block:SIZE[,round:N][,fit:best|first][,keep:all|none], "
+      "direct[:SIZE], or async with --backend cuda (torch)",
       0 },
     { "kv", KEY_KV, "STRATEGY", 0,
       "concat, concat-tuple, static, doubling[:N], paged:N or none (concat)", 0 },
@@ -75,10 +77,15 @@ static const struct argp_option options[] = {
       "cuBLAS workspace that we request (cpu and none: 0); torch is 8519680; 0 and library request "
       "nothing",
       0 },
-    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (48GiB)", 0 },
+    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (cuda: all of it; else 48GiB)", 0 },
     { 0, 0, 0, 0, "The machine:", 4 },
     { "backend", KEY_BACKEND, "cpu|cuda|none", 0,
       "who computes; none: a dry run on a simulated device (cuda when there is one, else cpu)", 0 },
+    { "graph", KEY_GRAPH, 0, 0,
+      "decode steps recorded once and replayed; needs --kv static or doubling and "
+      "--activations arena",
+      0 },
+    { "tf32", KEY_TF32, 0, 0, "products of the cuda back end may round to TF32", 0 },
     { "threads", KEY_THREADS, "N", 0, "threads of the cpu back end (all physical cores)", 0 },
     { 0, 0, 0, 0, "Output:", 5 },
     { "trace", KEY_TRACE, "FILE", 0, "write the event stream (.gz and .zst compress)", 0 },
@@ -213,6 +220,12 @@ static error_t parse_word(int key, const char *arg, struct argp_state *state, cl
         return 0;
     case KEY_JSON:
         o->json = true;
+        return 0;
+    case KEY_GRAPH:
+        o->graph = true;
+        return 0;
+    case KEY_TF32:
+        o->tf32 = true;
         return 0;
     case 'q':
         o->quiet = true;

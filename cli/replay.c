@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/list.h"
 
+#include "alloc/optimum.h"
 #include "alloc/torch.h"
 #include "base/output.h"
 #include "base/size.h"
@@ -37,16 +38,17 @@ typedef struct replay_options {
     char **file;
     int files;
     uint64_t capacity, granularity;
-    bool check, statistics, quiet;
+    bool check, statistics, quiet, optimum;
 } replay_options;
 
-enum { KEY_POLICY = 256, KEY_CHECK, KEY_CAPACITY, KEY_GRANULARITY, KEY_SUMMARY };
+enum { KEY_POLICY = 256, KEY_CHECK, KEY_CAPACITY, KEY_GRANULARITY, KEY_SUMMARY, KEY_OPTIMUM };
 
 static const struct argp_option options[] = {
     { "policy", KEY_POLICY, "LIST", 0, "policies with their options (torch)", 1 },
     { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (1024GiB)", 1 },
     { "granularity", KEY_GRANULARITY, "SIZE", 0, "the driver rounds each segment up to it (2MiB)",
       1 },
+    { "optimum", KEY_OPTIMUM, 0, 0, "one more row: the best packing found", 1 },
     { "check", KEY_CHECK, 0, 0, "compare with what PyTorch's allocator did", 2 },
     { "summary", KEY_SUMMARY, "torch|stats", 0,
       "print PyTorch's memory_summary, or every counter of memory_stats, at the end", 2 },
@@ -77,6 +79,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--summary %s: expected torch or stats", arg);
         o->summary = arg;
         return 0;
+    case KEY_OPTIMUM:
+        o->optimum = true;
+        return 0;
     case 'q':
         o->quiet = true;
         return 0;
@@ -88,8 +93,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         argp_error(state, "expected a FILE");
         return 0;
     case ARGP_KEY_END:
-        if (o->check && (o->policy || o->summary))
-            argp_error(state, "--check takes its policy from each file: no --policy, no --summary");
+        if (o->check && (o->policy || o->summary || o->optimum))
+            argp_error(state, "--check takes its policy from each file: no --policy, no --summary, "
+                              "no --optimum");
         if (!o->check && o->files > 1)
             argp_error(state, "expected one FILE");
         return 0;
@@ -164,8 +170,9 @@ static mt_status print_summary(const replay_options *o, mt_alloc *a, mt_error *e
     return MT_OK;
 }
 
+/* *least: the lowest peak of the policies that served everything. */
 static mt_status replay_one(const replay_options *o, const mt_ops *ops, const char *policy,
-                            mt_error *err) {
+                            uint64_t *least, mt_error *err) {
     mt_source *source;
     mt_alloc *a = NULL;
     mt_meter meter;
@@ -183,6 +190,8 @@ static mt_status replay_one(const replay_options *o, const mt_ops *ops, const ch
     if (status == MT_OK) {
         mt_meter_read(&meter, &row);
         print_row(policy, &row, refused);
+        if (refused == 0 && row.peak_reserved < *least)
+            *least = row.peak_reserved;
         status = print_summary(o, a, err);
     }
     if (a != NULL)
@@ -192,6 +201,40 @@ static mt_status replay_one(const replay_options *o, const mt_ops *ops, const ch
     return status;
 }
 
+/* Requests and frees as direct serves them, which holds nothing back. */
+static mt_status bounds_of(const mt_ops *ops, mt_optimum *optimum, mt_source *source,
+                           mt_bounds *bounds, mt_error *err) {
+    mt_alloc *a;
+    uint64_t refused;
+    MT_TRY(mt_alloc_open(&a, source, "direct", err));
+    mt_alloc_listen(a, mt_optimum_listener(optimum));
+    mt_status status = mt_ops_run(ops, a, &refused, cli_interrupted, err);
+    mt_alloc_unlisten(a);
+    mt_alloc_close(a);
+    return status == MT_OK ? mt_optimum_solve(optimum, bounds, err) : status;
+}
+
+/* The row of the best packing; never above what a policy of this run needed. */
+static mt_status replay_optimum(const mt_ops *ops, uint64_t least, mt_error *err) {
+    mt_optimum *optimum;
+    mt_source *source;
+    mt_bounds b;
+    MT_TRY(mt_optimum_open(&optimum, err));
+    mt_status status = mt_source_sim(&source, UINT64_MAX / 2, 4 * MT_KIB, err);
+    if (status == MT_OK) {
+        status = bounds_of(ops, optimum, source, &b, err);
+        source->close(source);
+    }
+    mt_optimum_close(optimum);
+    MT_TRY(status);
+    const mt_meter_row row = { .peak_requested = b.low,
+                               .peak_reserved = b.high < least ? b.high : least };
+    printf("# optimum: one range of addresses needs %s%" PRIu64 "; the least was found by %s\n",
+           b.exact ? "" : "at most ", b.packed, b.high <= least ? b.how : "a policy above");
+    print_row("optimum", &row, 0);
+    return MT_OK;
+}
+
 static int is_policy(const char *word) {
     return mt_policy_known(word);
 }
@@ -199,6 +242,7 @@ static int is_policy(const char *word) {
 static mt_status replay(const replay_options *o, mt_error *err) {
     mt_ops ops;
     cli_list policies;
+    uint64_t least = UINT64_MAX;
     mt_status status =
         cli_list_read(&policies, "policy", o->policy != NULL ? o->policy : "torch", is_policy, err);
     if (status == MT_OK)
@@ -211,7 +255,9 @@ static mt_status replay(const replay_options *o, mt_error *err) {
             "# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
             "bumps refused\n");
         for (size_t i = 0; status == MT_OK && i < policies.count; i++)
-            status = replay_one(o, &ops, policies.value[i], err);
+            status = replay_one(o, &ops, policies.value[i], &least, err);
+        if (status == MT_OK && o->optimum)
+            status = replay_optimum(&ops, least, err);
         mt_ops_free(&ops);
     }
     cli_list_free(&policies);

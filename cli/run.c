@@ -20,7 +20,8 @@ static const char doc[] =
     "prints one row per step: what was requested (by tag), what the allocator added, what is "
     "reserved, and which request caused each bump.\v"
     "Commands: run (this one, the default), generate (text in, text out), tokenize, verify (is the "
-    "cache right?). `memtrace COMMAND --help` tells more.\n\n"
+    "cache right?), predict (what PyTorch would show), replay (a stored run through other "
+    "policies), sweep (a grid of runs). `memtrace COMMAND --help` tells more.\n\n"
     "Examples:\n"
     "  memtrace --ctx 1024 > mem.dat                  GPT-2 small, seeded weights\n"
     "  memtrace --backend none --model gpt2-xl --batch 8 > xl.dat      a dry run\n"
@@ -71,6 +72,8 @@ typedef struct run_out {
     mt_summary *summary;
     cli_progress progress;
     bool columns_printed;
+    cli_library library;
+    mt_error library_error; /* of a look between two steps */
 } run_out;
 
 /* ---- headers and rows
@@ -79,6 +82,11 @@ typedef struct run_out {
 static void header_to_table(void *context, const char *text) {
     (void)context;
     printf("# %s\n", text);
+}
+
+static void header_to_stderr(void *context, const char *text) {
+    (void)context;
+    fprintf(stderr, "  %s\n", text);
 }
 
 static void header_to_trace(void *context, const char *text) {
@@ -116,13 +124,15 @@ static void on_row(void *context, const mt_row *row) {
 
 static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32_t *next) {
     run_out *out = context;
-    (void)ctx;
     (void)next;
     cli_progress_show(&out->progress, step + 1);
     if (cli_output_failed())
         return MT_FAILED;
     if (mt_table_status(out->table, NULL) != MT_OK)
         return MT_CHECK;
+    bool last = ctx == out->s.ctx;
+    if (step == CLI_WARM || last)
+        MT_TRY(cli_library_look(&out->library, &out->s, &out->library_error));
     return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
 }
 
@@ -157,6 +167,8 @@ static mt_status generate(run_out *out, mt_error *err) {
     mt_status status = mt_generate(s->engine, s->prompt, &g, NULL, &done, err);
     cli_progress_end(&out->progress);
     MT_TRY(mt_table_status(out->table, err)); /* first: it says what did not hold */
+    if (out->library_error.status != MT_OK)
+        *err = out->library_error;
     MT_TRY(status);
     return mt_alloc_check(s->alloc, err);
 }
@@ -177,6 +189,7 @@ static mt_status close_stdout(run_out *out, mt_status status) {
         mt_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal, NULL);
     } else {
         print_columns(out);
+        cli_library_lines(&out->library, s, header_to_table, NULL);
         if (end != NULL)
             printf("# %s\n", end);
         fflush(stdout);
@@ -210,6 +223,8 @@ static void tell(const run_out *out, mt_status status) {
     else if (!s->o.quiet)
         mt_summary_print(stderr, out->summary, mt_alloc_ledger(s->alloc),
                          mt_config_kv_bytes_per_token(&s->config) * s->batch);
+    if (!s->o.quiet)
+        cli_library_lines(&out->library, s, header_to_stderr, NULL);
     if (status == MT_NO_MEMORY)
         mt_oom_print(stderr, mt_alloc_refusal(s->alloc));
 }
@@ -231,7 +246,7 @@ int cli_run(int argc, char **argv) {
         status = close_stdout(&out, status);
         status = close_trace(&out, status, &err);
         tell(&out, status);
-        if (status != MT_NO_MEMORY)
+        if (status != MT_NO_MEMORY && status != MT_INTERRUPTED) /* the table's last line says those */
             cli_fail(status, &err);
         status = cli_flush(status);
     } else {

@@ -1,4 +1,5 @@
 /* session.c - from options to an open engine. */
+#include "cli/backend.h"
 #include "cli/cli.h"
 
 #include "base/output.h"
@@ -12,7 +13,8 @@
 
 #define DEFAULT_CTX      1024
 #define DEFAULT_CAPACITY (48 * MT_GIB)
-#define TORCH_WORKSPACE  8519680 /* what PyTorch requests for cuBLAS before sm_90 */
+#define TORCH_WORKSPACE    8519680  /* what PyTorch requests for cuBLAS before sm_90 */
+#define TORCH_WORKSPACE_90 33554432 /* and from there on */
 #define END_OF_TEXT      50256
 
 /* ---- the model ----------------------------------------------------------------------------------
@@ -66,8 +68,32 @@ static mt_status open_model(cli_session *s, mt_error *err) {
 /* ---- device and allocator -----------------------------------------------------------------------
  */
 
+static mt_status only_f32(const cli_session *s, const char *backend, mt_error *err) {
+    if (s->config.dtype == MT_F32)
+        return MT_OK;
+    return mt_fail(err, MT_BAD,
+                   "--dtype %s: the %s back end computes f32 only; --backend none accounts for all "
+                   "types",
+                   mt_dtype_name(s->config.dtype), backend);
+}
+
+static mt_status open_cuda(cli_session *s, mt_error *err) {
+    mt_cuda_options o = { .capacity = s->o.capacity,
+                          .tf32 = s->o.tf32,
+                          .pool = strcmp(s->o.policy, "async") == 0,
+                          .watch = true,
+                          .late = &s->late };
+    MT_TRY(only_f32(s, "cuda", err));
+    MT_TRY(cli_open_cuda(&s->cuda, &o, err));
+    s->device = s->cuda.device;
+    s->source = s->cuda.source;
+    return MT_OK;
+}
+
 static mt_status open_device(cli_session *s, bool computes, mt_error *err) {
-    const char *name = s->o.backend == NULL ? "cpu" : s->o.backend;
+    const char *name = s->o.backend;
+    if (name == NULL)
+        name = cli_cuda_present() ? "cuda" : "cpu";
     if (strcmp(name, "none") == 0) {
         if (computes)
             return mt_fail(err, MT_BAD,
@@ -75,23 +101,25 @@ static mt_status open_device(cli_session *s, bool computes, mt_error *err) {
         return mt_device_none(&s->device, err);
     }
     if (strcmp(name, "cuda") == 0)
-        return mt_fail(err, MT_FAILED, "--backend cuda: this memtrace was built without CUDA");
+        return open_cuda(s, err);
     if (strcmp(name, "cpu") != 0)
         return mt_fail(err, MT_BAD, "--backend %.60s: expected cpu, cuda or none", name);
-    if (s->config.dtype != MT_F32)
-        return mt_fail(err, MT_BAD,
-                       "--dtype %s: the cpu back end computes f32 only; --backend none "
-                       "accounts for all types",
-                       mt_dtype_name(s->config.dtype));
+    MT_TRY(only_f32(s, "cpu", err));
     return mt_device_cpu(&s->device, (int)s->o.threads, err);
+}
+
+/* What cuBLAS's own workspace would be, where it is cuBLAS that computes. */
+static uint64_t default_workspace(const cli_session *s) {
+    return s->cuda.device != NULL ? mt_cuda_workspace(s->cuda.major) : 0;
 }
 
 static mt_status read_workspace(cli_session *s, mt_error *err) {
     const char *w = s->o.workspace;
+    s->workspace = w == NULL ? default_workspace(s) : 0;
     if (w == NULL || strcmp(w, "library") == 0)
         return MT_OK;
     if (strcmp(w, "torch") == 0) {
-        s->workspace = TORCH_WORKSPACE;
+        s->workspace = s->cuda.major >= 9 ? TORCH_WORKSPACE_90 : TORCH_WORKSPACE;
         return MT_OK;
     }
     if (!mt_parse_size(w, &s->workspace) || s->workspace > (uint64_t)1 << 50)
@@ -113,8 +141,12 @@ static const char *policy_spec(const cli_session *s, char *buffer, size_t room) 
 
 static mt_status open_allocator(cli_session *s, mt_error *err) {
     char spec[1024];
-    s->capacity = s->o.capacity > 0 ? s->o.capacity : DEFAULT_CAPACITY;
+    s->capacity = s->o.capacity > 0             ? s->o.capacity
+                  : s->cuda.device != NULL ? s->cuda.total
+                                                : DEFAULT_CAPACITY;
     MT_TRY(read_workspace(s, err));
+    if (s->source != NULL)
+        return mt_alloc_open(&s->alloc, s->source, policy_spec(s, spec, sizeof spec), err);
     if (s->device->computes)
         MT_TRY(mt_source_host(&s->source, s->capacity, err));
     else
@@ -254,6 +286,8 @@ mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_er
     MT_TRY(mt_kv_check(s->o.kv, err));
     MT_TRY(open_model(s, err));
     MT_TRY(open_device(s, computes, err));
+    mt_engine_options options = cli_engine_options(s);
+    MT_TRY(mt_graph_check(&options, s->device, err));
     MT_TRY(open_allocator(s, err));
     bool text = o->prompt != NULL || o->prompt_file != NULL || o->tokenizer != NULL || computes;
     if (text)
@@ -284,7 +318,10 @@ mt_engine_options cli_engine_options(const cli_session *s) {
                                 .logits_all = s->o.logits_all,
                                 .arena = s->o.arena,
                                 .kv = s->o.kv,
-                                .workspace = s->workspace };
+                                .workspace = s->workspace,
+                                .own_workspace = s->o.workspace != NULL &&
+                                                 strcmp(s->o.workspace, "library") == 0,
+                                .graph = s->o.graph };
 }
 
 mt_status cli_open_engine(cli_session *s, mt_error *err) {
@@ -300,6 +337,8 @@ void cli_close(cli_session *s) {
         s->source->close(s->source);
     if (s->device != NULL)
         s->device->close(s->device);
+    if (s->late.status != MT_OK)
+        cli_fail(s->late.status, &s->late);
     mt_tokenizer_close(s->tokenizer);
     mt_checkpoint_close(s->checkpoint);
     free(s->prompt);
@@ -353,6 +392,8 @@ void cli_header(const cli_session *s, const char *command,
     LINE("device %s", s->device->description);
     LINE("source %s", s->source->name);
     LINE("capacity %" PRIu64, s->capacity);
+    LINE("graph %s", s->o.graph ? "on" : "off");
+    cli_library_header(s, line, context);
     LINE("units bytes, ms");
 #undef LINE
 }

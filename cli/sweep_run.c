@@ -2,6 +2,7 @@
  * wanted context, what the run has been like so far. */
 #include "cli/sweep.h"
 
+#include "alloc/optimum.h"
 #include "base/size.h"
 
 #include <stdlib.h>
@@ -13,6 +14,9 @@ typedef struct watch {
     const uint32_t *ctx;
     size_t count;
     sweep_row *row;
+    mt_optimum *optimum; /* NULL: not asked for */
+    mt_status status;    /* of finding it */
+    mt_error err;
 } watch;
 
 bool sweep_prefixes_exact(const mt_engine_options *o) {
@@ -31,12 +35,23 @@ mt_status sweep_check_policy(const char *policy, mt_error *err) {
     return status;
 }
 
+/* The best packing of the run so far; never above what the run itself needed. */
+static mt_status fill_optimum(const watch *w, sweep_row *r, mt_error *err) {
+    mt_bounds b;
+    MT_TRY(mt_optimum_solve(w->optimum, &b, err));
+    r->optimum_high = b.high < r->m.peak_reserved ? b.high : r->m.peak_reserved;
+    r->overhead = r->m.peak_reserved - r->optimum_high;
+    return MT_OK;
+}
+
 /* Completes the row of the run so far. */
-static void fill(const watch *w, sweep_row *r) {
+static void fill(watch *w, sweep_row *r) {
     mt_meter_read(&w->meter, &r->m);
     r->done = true;
     r->optimum_low = r->m.peak_requested;
     r->overhead = r->m.peak_reserved - r->optimum_low;
+    if (w->optimum != NULL && w->status == MT_OK)
+        w->status = fill_optimum(w, r, &w->err);
 }
 
 static void on_event(void *context, const mt_event *e) {
@@ -90,6 +105,10 @@ static mt_status open_and_run(const sweep_run *run, parts *p, watch *w, bool (*s
     MT_TRY(mt_device_none(&p->device, err));
     MT_TRY(mt_alloc_open(&p->alloc, p->source, run->policy, err));
     mt_meter_start(&w->meter, p->alloc);
+    if (run->optimum) {
+        MT_TRY(mt_optimum_open(&w->optimum, err));
+        mt_alloc_listen(p->alloc, mt_optimum_listener(w->optimum));
+    }
     mt_alloc_listen(p->alloc, (mt_listener){ on_event, w });
     MT_TRY(mt_model_load(&p->model, NULL, &run->config, p->alloc, p->device, 1, NULL, NULL, err));
     MT_TRY(mt_engine_open(&p->engine, p->model, &run->engine, err));
@@ -120,6 +139,9 @@ mt_status sweep_dry_run(const sweep_run *run, const uint32_t *ctx, size_t count,
     mt_status status = open_and_run(&r, &p, &w, stop, err);
     if (status == MT_NO_MEMORY)
         status = note_refusal(&w, err);
+    if (status == MT_OK && w.status != MT_OK)
+        status = mt_fail(err, w.status, "%s", w.err.text);
     close_parts(&p);
+    mt_optimum_close(w.optimum);
     return status;
 }

@@ -59,7 +59,10 @@ static mt_status request_arena(mt_engine *e, mt_error *err)
 static mt_status request_workspace(mt_engine *e, mt_error *err)
 {
     mt_request r = { .bytes = e->options.workspace, .tag = MT_WORKSPACE, .layer = -1 };
-    return mt_alloc_get(e->alloc, &r, &e->workspace, err);
+    MT_TRY(mt_alloc_get(e->alloc, &r, &e->workspace, err));
+    if (e->device->use_workspace != NULL && !e->options.own_workspace)
+        e->device->use_workspace(e->device, e->workspace.ptr, e->options.workspace);
+    return MT_OK;
 }
 
 static mt_status check_options(const mt_engine_options *o, const mt_config *c, mt_error *err)
@@ -100,6 +103,8 @@ mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_optio
         status = mt_kv_open(&e->kv, options->kv, &model->config, options->batch, options->ctx,
                             e->alloc, e->device, err);
     if (status == MT_OK)
+        status = mt_graph_check(options, e->device, err);
+    if (status == MT_OK)
         status = request_workspace(e, err);
     if (status == MT_OK)
         status = request_arena(e, err);
@@ -129,6 +134,19 @@ static int32_t *all_so_far(const mt_engine *e, uint32_t T)
     return ids;
 }
 
+/* One pass over T new tokens, or over all so far. */
+static mt_status full_pass(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t pass,
+                           uint32_t first, int32_t *next, mt_error *err)
+{
+    int32_t *fed = all_so_far(e, e->tokens + T);
+    if (fed == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for the tokens of a step");
+    mt_status status = mt_forward(e, first == 0 ? fed : ids, pass, first, next, err);
+    free(fed);
+    e->recording.warm |= status == MT_OK && pass == 1;
+    return status;
+}
+
 mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next, mt_error *err)
 {
     uint32_t pass, first;
@@ -137,11 +155,12 @@ mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *
                        e->options.ctx);
     remember(e, ids, T);
     step_shape(e, e->tokens + T, T, &pass, &first);
-    int32_t *fed = all_so_far(e, e->tokens + T);
-    if (fed == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the tokens of a step");
-    mt_status status = mt_forward(e, first == 0 ? fed : ids, pass, first, next, err);
-    free(fed);
+    if (e->device->range_begin != NULL)
+        e->device->range_begin(e->device, e->tokens == 0 ? "prefill" : "decode");
+    mt_status status = mt_graph_serves(e, pass) ? mt_graph_step(e, ids, next, err)
+                                                : full_pass(e, ids, T, pass, first, next, err);
+    if (e->device->range_end != NULL)
+        e->device->range_end(e->device);
     MT_TRY(status);
     if (e->kv->ops->end != NULL)
         e->kv->ops->end(e->kv);
@@ -173,6 +192,8 @@ void mt_engine_close(mt_engine *e)
     if (e->kv != NULL)
         e->kv->ops->close(e->kv);
     mt_alloc_put(e->alloc, &e->logits, NULL);
+    if (e->workspace.handle != 0 && e->device->use_workspace != NULL)
+        e->device->use_workspace(e->device, NULL, 0);
     mt_alloc_put(e->alloc, &e->workspace, NULL);
     free(e->history);
     free(e);

@@ -37,8 +37,19 @@ typedef struct mt_engine_options {
     bool arena;          /* activations from one block, else eager */
     const char *kv;      /* cache strategy */
     uint64_t workspace;  /* bytes requested for the library's workspace; 0: none */
+    bool own_workspace;  /* the library keeps one that it takes itself */
+    bool graph;          /* decode steps are recorded once and replayed; see graph.c */
     mt_fault fault;
 } mt_engine_options;
+
+/* A decode step as the device recorded it. */
+typedef struct mt_recording {
+    bool warm;       /* a step of one token was done without: all code is loaded */
+    bool made;
+    int32_t *in;     /* [B] in the arena: ids that the recorded step reads */
+    int32_t *out;    /* [B] and writes */
+    mt_kv_view view; /* the first layer's cache then: a recording serves until it moves */
+} mt_recording;
 
 typedef struct mt_engine {
     mt_model *model;
@@ -52,6 +63,7 @@ typedef struct mt_engine {
     uint32_t logits_rows;
     uint32_t tokens;      /* of each sequence, fed so far */
     int32_t *history;     /* [B, ctx], this program's memory */
+    mt_recording recording;
 } mt_engine;
 
 /* Requests workspace and arena, and marks the end of loading. options.kv must stay valid. */
@@ -76,6 +88,16 @@ void mt_engine_close(mt_engine *e); /* NULL is allowed */
  * Leaves e->logits and writes next[B]. In a plan (acts.mode MT_PLAN) only sizes are followed. */
 mt_status mt_forward(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t first, int32_t *next,
                      mt_error *err);
+
+/* Records a pass over one new token of each sequence, which may later stand at any place up to `last`.
+ * Needs an arena and a cache with room; requests nothing. Leaves e->recording.in and out. */
+mt_status mt_forward_record(mt_engine *e, uint32_t last, mt_error *err);
+
+/* graph.c: whether the options allow what options.graph asks for (mt_engine_open asks too); whether a
+ * step of T tokens is one to replay, and that step. */
+mt_status mt_graph_check(const mt_engine_options *o, const mt_device *d, mt_error *err);
+bool mt_graph_serves(const mt_engine *e, uint32_t T);
+mt_status mt_graph_step(mt_engine *e, const int32_t *ids, int32_t *next, mt_error *err);
 
 /* fault.c: damages the cache of one layer as options.fault says, after its rows were written. */
 mt_status mt_fault_apply(mt_engine *e, uint32_t layer, uint32_t first, uint32_t T,

@@ -10,6 +10,7 @@
  * until the next step's exist. */
 #include "engine/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* All activations of a pass. */
@@ -31,6 +32,7 @@ typedef struct pass {
     const mt_config *c;
     uint32_t B, T, R, first;
     uint64_t element; /* bytes of an activation's element */
+    bool records;     /* the device records: ids are copied in and out at each replay */
     buffers b;
 } pass;
 
@@ -50,7 +52,10 @@ static mt_status embed(pass *p, const int32_t *ids, mt_error *err)
         place += place + p->T < c->positions;
     MT_TRY(mt_acts_get(p->acts, &p->b.ids, bytes, -1, err));
     MT_TRY(get(p, &p->b.x, p->R, c->width, -1, err));
-    p->d->copy_in(p->d, p->b.ids.ptr, ids, bytes);
+    if (p->records)
+        p->e->recording.in = p->b.ids.ptr;
+    else
+        p->d->copy_in(p->d, p->b.ids.ptr, ids, bytes);
     p->d->embed(p->d, p->b.x.ptr, p->b.ids.ptr, w->wte, w->wpe, p->B, p->T, place, c->width,
                 c->vocab);
     mt_acts_put(p->acts, &p->b.ids);
@@ -160,7 +165,9 @@ static mt_status head(pass *p, int32_t *next, mt_error *err)
 
     MT_TRY(mt_acts_get(p->acts, &b->ids, rows * sizeof(int32_t), -1, err));
     p->d->argmax(p->d, b->ids.ptr, p->e->logits.ptr, rows, c->vocab);
-    for (uint32_t i = 0; i < p->B; i++) {
+    if (p->records)
+        p->e->recording.out = b->ids.ptr;
+    for (uint32_t i = 0; i < p->B && !p->records; i++) {
         uint32_t last = all ? (i + 1) * p->T - 1 : i;
         p->d->copy_out(p->d, &next[i], (int32_t *)b->ids.ptr + last, sizeof *next);
     }
@@ -168,28 +175,45 @@ static mt_status head(pass *p, int32_t *next, mt_error *err)
     return MT_OK;
 }
 
+static mt_status layer(pass *p, uint32_t l, mt_error *err)
+{
+    char name[24];
+    snprintf(name, sizeof name, "layer %u", l);
+    if (p->d->range_begin != NULL)
+        p->d->range_begin(p->d, name);
+    mt_status status = attention(p, l, err);
+    if (status == MT_OK)
+        status = mlp(p, l, err);
+    if (p->d->range_end != NULL)
+        p->d->range_end(p->d);
+    return status;
+}
+
 static mt_status recipe(pass *p, const int32_t *ids, int32_t *next, mt_error *err)
 {
     MT_TRY(embed(p, ids, err));
-    for (uint32_t l = 0; l < p->c->layers; l++) {
-        MT_TRY(attention(p, l, err));
-        MT_TRY(mlp(p, l, err));
-    }
+    for (uint32_t l = 0; l < p->c->layers; l++)
+        MT_TRY(layer(p, l, err));
     return head(p, next, err);
+}
+
+static pass new_pass(mt_engine *e, uint32_t T, uint32_t first)
+{
+    return (pass){ .e = e,
+                   .acts = &e->acts,
+                   .d = e->device,
+                   .c = &e->model->config,
+                   .B = e->options.batch,
+                   .T = T,
+                   .R = e->options.batch * T,
+                   .first = first,
+                   .element = mt_dtype_bytes(e->model->config.dtype) };
 }
 
 mt_status mt_forward(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t first, int32_t *next,
                      mt_error *err)
 {
-    pass p = { .e = e,
-               .acts = &e->acts,
-               .d = e->device,
-               .c = &e->model->config,
-               .B = e->options.batch,
-               .T = T,
-               .R = e->options.batch * T,
-               .first = first,
-               .element = mt_dtype_bytes(e->model->config.dtype) };
+    pass p = new_pass(e, T, first);
     mt_status status = recipe(&p, ids, next, err);
     if (status != MT_OK)
         mt_acts_put_all(&e->acts);
@@ -197,5 +221,20 @@ mt_status mt_forward(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t firs
     mt_status sync = e->device->sync(e->device, &late);
     if (status == MT_OK && sync != MT_OK)
         return mt_fail(err, sync, "%s", late.text);
+    return status;
+}
+
+mt_status mt_forward_record(mt_engine *e, uint32_t last, mt_error *err)
+{
+    pass p = new_pass(e, 1, last);
+    p.records = true;
+    MT_TRY(e->device->record(e->device, err));
+    mt_status status = recipe(&p, NULL, NULL, err);
+    if (status != MT_OK)
+        mt_acts_put_all(&e->acts);
+    mt_error late;
+    mt_status end = e->device->record_end(e->device, &late);
+    if (status == MT_OK && end != MT_OK)
+        return mt_fail(err, end, "%s", late.text);
     return status;
 }

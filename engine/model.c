@@ -109,8 +109,12 @@ mt_status mt_model_load(mt_model **out, mt_checkpoint *ck, const mt_config *conf
         if (l.stage == NULL)
             status = mt_fail(err, MT_FAILED, "no memory to load weights through");
     }
+    if (device->range_begin != NULL)
+        device->range_begin(device, "load");
     if (status == MT_OK)
         status = load_all(&l, err);
+    if (device->range_end != NULL)
+        device->range_end(device);
     free(l.stage);
     if (status != MT_OK) {
         mt_model_close(l.m);

@@ -92,6 +92,24 @@ struct mt_device {
     mt_status (*sync)(mt_device *d, mt_error *err);
 
     void (*close)(mt_device *d); /* frees d */
+
+    /* ---- what not every back end has: NULL there ---- */
+
+    /* Gives the library of products this memory to work in (aligned to 256 bytes, the caller's,
+     * until the next call or the close); 0 bytes: none at all. Without a call it takes its own. */
+    void (*use_workspace)(mt_device *d, void *ptr, size_t bytes);
+
+    /* Names a stretch of work for a profiler; ranges nest. */
+    void (*range_begin)(mt_device *d, const char *name);
+    void (*range_end)(mt_device *d);
+
+    /* Graphs. Between record and record_end calls are recorded and not done; copies to and from the
+     * host are not allowed. `first` is then the largest there will be. replay does the recorded
+     * calls with `first` in its place; the pointers are those of the recording. A new recording
+     * replaces the old one; one that failed leaves none. */
+    mt_status (*record)(mt_device *d, mt_error *err);
+    mt_status (*record_end)(mt_device *d, mt_error *err);
+    void (*replay)(mt_device *d, uint32_t first);
 };
 
 /* Scratch of one attention call, in bytes: the partial results of a query that is split over the

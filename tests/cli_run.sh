@@ -194,7 +194,7 @@ sed -n -e 's/^# load .*//' -e '/^# memtrace/d' -e '/^# step/d' \
 while read -r line; do
     want has "$out" "$line"
 done <"$dir/options"
-want lines 25 "$dir/options"
+want lines 26 "$dir/options"
 
 # ---- traces ----------------------------------------------------------------------------------------
 
@@ -476,7 +476,7 @@ for value in "" abc Torch " torch" block block: block:0 block:1000 block:2MiB,fi
     block:2MiB,keep:some block:2MiB,round:0 block:2MiB,round:100 block:2MiB,round \
     block:2MiB,x:1 block:$huge direct:0 direct:1000 direct:x torch,x:1 torch,x \
     torch,max_split_size_mb:19 torch,expandable_segments:yes torch,roundup_power2_divisions:3 \
-    torch,garbage_collection_threshold:2 torch,version:x torch,addresses:x bfc jemalloc async; do
+    torch,garbage_collection_threshold:2 torch,version:x torch,addresses:x bfc:100 jemalloc:4KiB async; do
     refused "--policy '$value'" 2 "policy " --backend none --policy "$value"
 done
 for value in "" , 1, ,1 1,,2 a 1,b -1 1.5 50257 1,50257 "1, 2" $huge; do

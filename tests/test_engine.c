@@ -1149,7 +1149,7 @@ static void test_dry_is_real(void **state) {
     (void)state;
     static const char *const policies[] = { "torch", "torch:expandable_segments:True", "block:2MiB",
                                             "direct" };
-    for (size_t i = 0; i < COUNT(strategies) * 8; i++) {
+    for (size_t i = 0; i < COUNT(strategies) * 8; i += quick() ? 3 : 1) {
         setup s = { .config = small(40), .policy = policies[i / 2 % 4], .capacity = MT_GIB };
         rig dry, real;
         s.options = options_of(strategies[i / 8], 2, 1 + i / 8 % 3, quick() ? 12 : 40, i % 2 == 1);
@@ -1329,7 +1329,7 @@ static bool same_bits(const record *a, const record *b, uint32_t from, uint32_t 
 
 static setup parity_setup(const char *kv, uint32_t batch, uint32_t prompt, bool arena) {
     setup s = { .config = small(64), .real = true };
-    s.options = options_of(kv, batch, prompt, quick() ? 24 : 64, arena);
+    s.options = options_of(kv, batch, prompt, quick() ? 12 : 64, arena);
     return s;
 }
 
@@ -1391,7 +1391,9 @@ static void test_short_pass_is_cached_run(void **state) {
  * ------------------------------------------------------------------------------------------- */
 
 static record threads_run(int threads, uint32_t prompt, const record *feed) {
-    setup s = { .config = shape(2, 6, 384, 300, 32), .real = true, .threads = threads };
+    setup s = { .config = shape(2, 6, quick() ? 96 : 384, 300, 32),
+                .real = true,
+                .threads = threads };
     s.options = options_of("concat", 8, prompt, quick() ? 18 : 32, false);
     return record_run(&s, feed);
 }

@@ -504,6 +504,22 @@ static void test_e25(void **state) {
     close_bed(b);
 }
 
+/* The two gates at their limits: a block of the split limit serves nothing smaller than it, and an
+ * oversize block nothing that is smaller by the rounding limit. */
+static void test_gates(void **state) {
+    (void)state;
+    bed *b = open_bed("torch,max_split_size_mb:128", 80 * MT_GIB);
+    run(b, "a a 200MiB,f a,a b 180MiB");
+    layout(b, "[0 209715200 i] | [0 188743680 A]");
+    run(b, "f b,ec,a a 200MiB,f a,a b 180MiB+1");
+    layout(b, "[0 209715200 A]");
+    run(b, "f b,ec,a a 128MiB,f a,a b 128MiB-512");
+    layout(b, "[0 134217728 i] | [0 134217728 A]");
+    run(b, "f b,a c 128MiB");
+    layout(b, "[0 134217728 A] | [0 134217728 i]");
+    close_bed(b);
+}
+
 static void test_e26(void **state) {
     (void)state;
     bed *b = open_bed("torch,max_split_size_mb:20", 80 * MT_GIB);
@@ -600,6 +616,27 @@ static void test_e31(void **state) {
     stats(b, "res 0");
     assert_null(b->torch->base.core.first); /* the range is given up */
     close_bed(b);
+}
+
+/* Two holes, the larger one first by address, each leave a tail of 5 MiB. The smaller hole is
+ * unmapped first, so its tail is the older record, which 2.12 prefers; later releases go by the
+ * offset. */
+static void test_tails(void **state) {
+    (void)state;
+    static const struct {
+        const char *version;
+        uint64_t offset;
+    } e[] = { { "2.11", 40 }, { "2.12", 120 }, { "2.13", 40 } };
+    for (size_t i = 0; i < sizeof e / sizeof *e; i++) {
+        char policy[100];
+        mt_live_info info;
+        snprintf(policy, sizeof policy, EXPANDABLE ",version:%s", e[i].version);
+        bed *b = open_bed(policy, 80 * MT_GIB);
+        run(b, "a a 13MiB,a b 32MiB,a c 50MiB,a d 30MiB,a e 15MiB,f b,f d,ec,a g 5MiB");
+        assert_int_equal(mt_alloc_info(b->alloc, b->mem['g'], &info, NULL), MT_OK);
+        assert_int_equal(info.offset, e[i].offset * MT_MIB);
+        close_bed(b);
+    }
 }
 
 /* ---- E32 to E36: keys and values that grow by concatenation --------------------------------- */
@@ -891,12 +928,14 @@ int main(void) {
         cmocka_unit_test(test_e23_limit),
         cmocka_unit_test(test_e24),
         cmocka_unit_test(test_e25),
+        cmocka_unit_test(test_gates),
         cmocka_unit_test(test_e26),
         cmocka_unit_test(test_e27),
         cmocka_unit_test(test_e28),
         cmocka_unit_test(test_e29),
         cmocka_unit_test(test_e30),
         cmocka_unit_test(test_e31),
+        cmocka_unit_test(test_tails),
         cmocka_unit_test(test_e32),
         cmocka_unit_test(test_e33),
         cmocka_unit_test(test_e33_variants),

@@ -3,7 +3,7 @@
 # stops when it may not install.
 set -eu
 packages="gcc g++ make libc6-dev libopenblas-openmp-dev libjansson-dev libpcre2-dev zlib1g-dev libzstd-dev
-libcmocka-dev gnuplot-nox fonts-dejavu-core"
+libjemalloc-dev libcmocka-dev gnuplot-nox fonts-dejavu-core"
 [ "${1:-}" = valgrind ] && packages="$packages valgrind libc6-dbg"
 missing=""
 for p in $packages; do

@@ -6,9 +6,10 @@
  * values. When a block has more threads than the head has elements, groups of threads share the
  * places and are added up at the end, in order.
  *
- * A prompt's queries walk all their places alone. A single query is split over the cache in parts of
- * MT_ATTENTION_SPLIT places whose results go to scratch, and a second kernel merges them in order; a
- * cache of one part needs neither. The result does not depend on how many parts a graph provides. */
+ * A prompt's queries walk all their places alone. A single query is split over the cache in parts
+ * of MT_ATTENTION_SPLIT places whose results go to scratch, and a second kernel merges them in
+ * order, be it one part, so that all code is loaded by the first token. The result does not depend
+ * on how many parts a graph provides. */
 #include "kernels/cuda/state.h"
 
 #define LONGEST_HEAD 1024 /* one thread an element */
@@ -101,8 +102,8 @@ static __global__ void attend_prompt(float *out, const float *qkv, mt_kv_view kv
     uint32_t t = blockIdx.x, head = blockIdx.y, b = blockIdx.z, D = shape.D;
     size_t C = (size_t)shape.H * D, row = (size_t)b * shape.T + t;
     uint32_t seen = mt_read_place(shape.first) + t + 1;
-    attention_sum a = walk(qkv + row * 3 * C + (size_t)head * D, kv, b, head, 0, seen, D, C, shared,
-                           part);
+    attention_sum a =
+        walk(qkv + row * 3 * C + (size_t)head * D, kv, b, head, 0, seen, D, C, shared, part);
     if (threadIdx.x < D)
         out[row * C + (size_t)head * D + threadIdx.x] = a.value / a.sum;
 }
@@ -113,7 +114,8 @@ static __global__ void attend_part(float *scratch, const float *qkv, mt_kv_view 
                                    attention_shape shape) {
     MT_DYNAMIC_SHARED(float, shared);
     __shared__ float part[33];
-    uint32_t head = blockIdx.y, b = blockIdx.z, D = shape.D, begin = blockIdx.x * MT_ATTENTION_SPLIT;
+    uint32_t head = blockIdx.y, b = blockIdx.z, D = shape.D,
+             begin = blockIdx.x * MT_ATTENTION_SPLIT;
     size_t C = (size_t)shape.H * D;
     uint32_t seen = mt_read_place(shape.first) + 1;
     if (begin >= seen)
@@ -169,17 +171,18 @@ void mt_cuda_attention(mt_device *d, float *out, const float *qkv, const mt_kv_v
     if (mt_cuda_failed(c) || B == 0 || T == 0 || H == 0)
         return;
     if (D > LONGEST_HEAD || H > 65535 || B > 65535) {
-        mt_fail(&c->device.failure, MT_BAD,
-                "cuda: attention of %u sequences with %u heads of %u: expected at most 65535, 65535 "
-                "and %d",
-                B, H, D, LONGEST_HEAD);
+        mt_fail(
+            &c->device.failure, MT_BAD,
+            "cuda: attention of %u sequences with %u heads of %u: expected at most 65535, 65535 "
+            "and %d",
+            B, H, D, LONGEST_HEAD);
         return;
     }
     uint32_t parts = (first + MT_ATTENTION_SPLIT) / MT_ATTENTION_SPLIT; /* of a single query */
     uint32_t block = mt_cuda_block(c), needed = (D + 31) / 32 * 32;
     block = block < needed ? needed : block;
     attention_shape shape = { T, H, D, mt_cuda_where(c, first) };
-    if (T == 1 && parts > 1) {
+    if (T == 1) {
         attend_split(c, out, qkv, *kv, B, parts, block, shape, scratch);
         return;
     }

@@ -1,11 +1,12 @@
 /* check.h - every call of CUDA and cuBLAS goes through here.
  *
  *     MT_CUDA_TRY(err, bytes, cudaMalloc(&p, bytes));     returns MT_FAILED from a function, or
- *     MT_CUDA_NOTE(c, bytes, cudaMemsetAsync(...));       leaves a note in the device; true: it worked
+ *     MT_CUDA_NOTE(c, bytes, cudaMemsetAsync(...));       leaves a note in the device; true: it
+ * worked
  *
- * The line says what failed, how many bytes it was about, where it stands and what the library said:
- * "cuda: cudaMalloc of 4096 bytes: out of memory (cudaErrorMemoryAllocation), kernels/cuda/x.cu:42".
- * bytes is 0 where none are concerned. */
+ * The line says what failed, how many bytes it was about, where it stands and what the library
+ * said: "cuda: cudaMalloc of 4096 bytes: out of memory (cudaErrorMemoryAllocation),
+ * kernels/cuda/x.cu:42". bytes is 0 where none are concerned. */
 #ifndef MT_KERNELS_CUDA_CHECK_H
 #define MT_KERNELS_CUDA_CHECK_H
 

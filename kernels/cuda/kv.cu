@@ -55,9 +55,8 @@ void mt_cuda_copy_rows(mt_device *d, void *dst, size_t dst_pitch, const void *sr
     }
     for (size_t r = 0; r < rows && !mt_cuda_failed(c); r++)
         MT_CUDA_NOTE(c, bytes,
-                     cudaMemcpyAsync((char *)dst + r * dst_pitch,
-                                     (const char *)src + r * src_pitch, bytes,
-                                     cudaMemcpyDeviceToDevice, c->stream));
+                     cudaMemcpyAsync((char *)dst + r * dst_pitch, (const char *)src + r * src_pitch,
+                                     bytes, cudaMemcpyDeviceToDevice, c->stream));
 }
 
 void mt_cuda_zero(mt_device *d, void *dst, size_t bytes) {

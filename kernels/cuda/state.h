@@ -2,12 +2,17 @@
  * functions that start a kernel, and the kernels' own helpers.
  *
  * All work goes to one stream. A kernel's place in the cache is a number, or, while a graph is
- * recorded, the number that lies in device memory (mt_place), so that one graph serves every step. */
+ * recorded, the number that lies in device memory (mt_place), so that one graph serves every step.
+ */
 #ifndef MT_KERNELS_CUDA_STATE_H
 #define MT_KERNELS_CUDA_STATE_H
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/launch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 extern "C" {
 #include "alloc/source_internal.h"
@@ -22,15 +27,15 @@ struct mt_cuda {
     void *workspace; /* the caller's; meaningless unless workspace_set */
     size_t workspace_bytes;
     bool workspace_set;
-    uint32_t *bad_row;     /* in pinned host memory: 1 + the row of an id outside the vocabulary */
-    uint32_t *place;       /* in device memory: where a graph's kernels stand; NULL before the first */
-    bool recording;        /* a graph is being recorded */
+    uint32_t *bad_row; /* in pinned host memory: 1 + the row of an id outside the vocabulary */
+    uint32_t *place;   /* in device memory: where a graph's kernels stand; NULL before the first */
+    bool recording;    /* a graph is being recorded */
     cudaGraphExec_t graph; /* the recorded one, or NULL */
     mt_cuda_note notes[MT_CUDA_NOTES];
     uint32_t noted;
+    uint64_t before_graph; /* used bytes before the recording */
     size_t total;
     int major, minor;
-    bool failed_late; /* closing: failures go to options.late */
 };
 
 /* ---- failures ------------------------------------------------------------------------------- */

@@ -1,0 +1,192 @@
+#!/bin/sh
+# The CUDA back end from the command line: memtrace-emulated (the back end on the emulated device), and
+# memtrace itself with the back end that nvcc built, on a device that only accounts for memory.
+#
+# Environment: MEMTRACE_STANDIN (the folder of that device's libraries, if built), and that of cli.shi.
+. tests/cli.shi
+real=$MEMTRACE
+emulated=$MEMTRACE-emulated
+small="--layers 2 --heads 2 --width 32 --vocab 50 --positions 64 --ctx 20"
+
+# The table's rows are those of a dry run with the same options.
+as_dry() {
+    untimed "$out" >"$dir/got"
+    "$real" --backend none --quiet "$@" >"$dir/dry" 2>&1 || return 1
+    untimed "$dir/dry" >"$dir/expected"
+    cmp "$dir/got" "$dir/expected"
+}
+
+# no_change FILE: between the warm-up and the end nothing was taken by a library.
+no_change() {
+    grep -qx '# library change +0' "$1"
+}
+
+header() { # header FILE NAME: the value
+    sed -n "s/^# $2 //p" "$1"
+}
+
+# ---- the emulated device ----------------------------------------------------------------------------
+
+if [ -x "$emulated" ]; then
+    MEMTRACE=$emulated
+    MT_EMULATION=leaks
+    export MT_EMULATION
+
+    begin "emulated: a device that is there is used"
+    run $small --quiet
+    want ended 0
+    want is "$(header "$out" backend)" cuda
+    want is "$(header "$out" workspace)" 4194304
+    want is "$(header "$out" capacity)" 51539607552
+    want awk -f tests/identity.awk "$out"
+    want no_change "$out"
+    want as_dry $small --workspace 4MiB
+
+    for kv in concat concat-tuple static doubling:4 paged:4 none; do
+        for activations in eager arena; do
+            begin "emulated: $kv $activations as a dry run"
+            run $small --quiet --kv $kv --activations $activations --prompt-tokens 3 --workspace 1MiB
+            want ended 0
+            want as_dry $small --kv $kv --activations $activations --prompt-tokens 3 --workspace 1MiB
+        done
+    done
+    for kv in static doubling:4; do
+        begin "emulated: --graph with $kv as a dry run"
+        run $small --quiet --kv $kv --activations arena --graph --workspace 1MiB
+        want ended 0
+        want is "$(header "$out" graph)" on
+        want has "$out" "# library graph "
+        want as_dry $small --kv $kv --activations arena --workspace 1MiB
+    done
+
+    begin "emulated: the driver's pool"
+    run $small --quiet --policy async
+    want ended 0
+    want awk -f tests/identity.awk "$out"
+
+    begin "emulated: the library's own workspace is told"
+    run $small --quiet --workspace library
+    want ended 0
+    want is "$(header "$out" workspace)" 0
+    want has "$out" "# library cublasCreate +4194304"
+    want has "$out" "# library workspace its own, CUBLAS_WORKSPACE_CONFIG not set"
+
+    begin "emulated: workspaces of sm_90"
+    MT_EMULATION=leaks,capability=9.0
+    run $small --quiet
+    want is "$(header "$out" workspace)" 33554432
+    run $small --quiet --workspace torch
+    want is "$(header "$out" workspace)" 33554432
+    MT_EMULATION=leaks
+    run $small --quiet --workspace torch
+    want is "$(header "$out" workspace)" 8519680
+
+    begin "emulated: --tf32 is told"
+    run $small --quiet --tf32
+    want has "$out" ", TF32"
+
+    begin "emulated: the same ids as the cpu"
+    run generate --ids $small
+    want ended 0
+    "$real" generate --ids --backend cpu $small >"$dir/cpu" 2>/dev/null
+    want cmp "$out" "$dir/cpu"
+
+    begin "emulated: a small device runs out of memory"
+    MT_EMULATION=leaks,capacity=300MiB,context=256MiB
+    run $small --width 512 --ctx 64
+    want ended 3
+    want last "$out" "# out of memory"
+    want has "$err" "it would have fitted with"
+    want no has "$err" "it has more left"
+    MT_EMULATION=leaks
+
+    begin "emulated: a failed call is one line"
+    MT_EMULATION=leaks,fail=cublasGemmEx:7
+    run $small --quiet
+    want ended 4
+    want one_message
+    want has "$err" "cublasGemmEx"
+    want has "$err" "linear.cu"
+    MT_EMULATION=leaks,fail=cudaStreamDestroy:1
+    run $small --quiet
+    want has "$err" "cudaStreamDestroy"
+
+    MT_EMULATION=leaks,devices=0
+    refused "emulated: no device" 4 cudaGetDeviceCount --backend cuda $small
+    begin "emulated: no device, and the back end left open"
+    run $small --quiet
+    want ended 0
+    want is "$(header "$out" backend)" cpu
+    MT_EMULATION=leaks
+
+    refused "emulated: --graph with a cache that moves" 2 "graph needs" --graph $small \
+        --activations arena
+    refused "emulated: other types than f32" 2 bf16 --dtype bf16 $small
+    unset MT_EMULATION
+else
+    skip "emulated: all" "there is no $emulated: make emulated"
+fi
+
+# ---- nvcc's program, on a device that only accounts for memory ----------------------------------------
+
+preload=${MEMTRACE_STANDIN:-}/preload
+if [ -f "$preload" ] && [ -f "$(dirname "$real")/memtrace-cuda.so" ]; then
+    MEMTRACE=$real
+    standin=$(cat "$preload")
+
+    # GPT-2 small at full size, 1,024 tokens.
+    full() {
+        command="$MEMTRACE $*"
+        LD_PRELOAD=$standin timeout -k 5 300 "$MEMTRACE" "$@" >"$out" 2>"$err"
+        status=$?
+    }
+
+    for kv in concat concat-tuple static doubling paged:16 none; do
+        for policy in torch torch,expandable_segments:True block:2MiB; do
+            begin "full size: $kv $policy"
+            full --ctx 1024 --quiet --kv $kv --policy $policy
+            want ended 0
+            want is "$(header "$out" backend)" cuda
+            want awk -f tests/identity.awk "$out"
+            want no_change "$out"
+            want row_count 1024 "$out"
+            want as_dry --ctx 1024 --kv $kv --policy $policy --workspace 4MiB
+        done
+    done
+    for kv in static doubling; do
+        begin "full size: --graph with $kv"
+        full --ctx 1024 --quiet --kv $kv --activations arena --graph
+        want ended 0
+        want no_change "$out"
+        want as_dry --ctx 1024 --kv $kv --activations arena --workspace 4MiB
+    done
+    begin "full size: direct, whose segments share the driver's pages"
+    full --ctx 1024 --quiet --policy direct
+    want ended 0
+    want awk -f tests/identity.awk "$out"
+    want no_change "$out"
+    want no is "$(header "$out" "driver rounding")" 0
+    begin "full size: the driver's pool"
+    full --ctx 1024 --quiet --policy async
+    want ended 0
+    want awk -f tests/identity.awk "$out"
+    begin "full size: sm_90"
+    STANDIN_MAJOR=9
+    export STANDIN_MAJOR
+    full --ctx 16 --quiet
+    want is "$(header "$out" workspace)" 33554432
+    unset STANDIN_MAJOR
+    begin "full size: a device of 768 MiB runs out of memory"
+    STANDIN_CAPACITY=805306368
+    export STANDIN_CAPACITY
+    full --ctx 1024
+    want ended 3
+    want last "$out" "# out of memory"
+    unset STANDIN_CAPACITY
+    begin "without the stand-in there is no device"
+    run --quiet --ctx 1 $small --backend cpu
+    want ended 0
+else
+    skip "full size: all" "no back end by nvcc, or no stand-in libraries: make standin"
+fi
+finish
