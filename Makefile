@@ -37,7 +37,7 @@ Q        := $(if $(V),,@)
 # One line per file; V=1 shows the commands.
 say       = @printf '  %-5s %s\n' $(1) $@
 
-.PHONY: all cuda emulated standin gpu-tests run test check deps plots asan ubsan valgrind walk bench install clean format
+.PHONY: oracle all cuda emulated standin gpu-tests run test check deps plots asan ubsan valgrind walk bench install clean format
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -243,6 +243,11 @@ export WATCH
 endif
 
 # ---- the rest ------------------------------------------------------------------------------------------
+
+# Records new runs of the real PyTorch on a simulated device, and compares (a virtual environment of
+# some GB in build/oracle).
+oracle: $(PROGRAM)
+	@MEMTRACE=./$(PROGRAM) sh tests/oracle/live.sh
 
 bench: all $(BUILD)/tests/bench_alloc
 	@sh tests/bench.sh $(BUILD) ./$(PROGRAM)

@@ -78,6 +78,7 @@ static void torch_close(mt_policy *base) {
     mt_core_free(&base->core);
     free(t->uses);
     free(t->waits);
+    torch_streams_free(&t->waiting);
     free(t);
 }
 

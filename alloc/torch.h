@@ -8,6 +8,7 @@
 #ifndef MT_ALLOC_TORCH_H
 #define MT_ALLOC_TORCH_H
 
+#include "alloc/torch_streams.h"
 #include "alloc/internal.h"
 #include "alloc/torch_stats.h"
 #include "base/size.h"
@@ -64,6 +65,7 @@ typedef struct torch {
     uint32_t use_count, use_room, free_use;
     torch_wait *waits; /* in order of their frees */
     uint32_t wait_count, wait_room;
+    torch_streams waiting; /* the streams with waits, in the order of completion */
     bool held;
 } torch;
 

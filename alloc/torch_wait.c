@@ -1,9 +1,9 @@
 /* torch_wait.c - blocks that other streams use: a free waits until those streams are done.
  *
  * Each use by another stream is noted with the block. When the block is freed, one wait per such
- * stream joins the queue; waits that are over are taken off at the next request, the default
- * stream's first, then the others from the highest handle down, and the free completes with the
- * last of them. */
+ * stream joins the queue; waits that are over are taken off at the next request, stream by stream
+ * in the order of PyTorch's table (torch_streams.h), and the free completes with the last of them.
+ */
 #include "alloc/torch.h"
 
 #include <stdlib.h>
@@ -40,33 +40,46 @@ void torch_use_block(mt_policy *base, void *block, uint32_t stream) {
     b->users = u;
 }
 
-/* Puts one wait per using stream into the queue, by rising handle, and forgets the uses. */
-void torch_wait_for_users(torch *t, mt_block *b) {
-    uint32_t u = b->users;
+/* Turns the list of a block's uses around: the latest stands first, and they are wanted in the
+ * order in which they were made. */
+static uint32_t reversed(torch *t, uint32_t u) {
+    uint32_t turned = 0;
     while (u != 0) {
         uint32_t next = t->uses[u].next;
-        if (grow((void **)&t->waits, t->wait_count, &t->wait_room, sizeof *t->waits)) {
-            t->waits[t->wait_count++] = (torch_wait){ b, t->uses[u].stream };
-            b->events++;
-        }
+        t->uses[u].next = turned;
+        turned = u;
+        u = next;
+    }
+    return turned;
+}
+
+/* The uses of a block, as a table in the order in which they were made. */
+static void take_uses(torch *t, uint32_t u, torch_streams *to) {
+    for (u = reversed(t, u); u != 0;) {
+        uint32_t next = t->uses[u].next;
+        torch_streams_add(to, t->uses[u].stream);
         t->uses[u].next = t->free_use;
         t->free_use = u;
         u = next;
     }
-    b->users = 0;
-    if (b->events == 0)
-        torch_complete_free(t, b);
 }
 
-/* The stream whose waits come off next: the default one, else the one of the highest handle. */
-static uint32_t next_stream(const torch *t) {
-    uint32_t best = t->waits[0].stream;
-    for (uint32_t i = 1; i < t->wait_count && best != 0; i++) {
-        uint32_t s = t->waits[i].stream;
-        if (s == 0 || s > best)
-            best = s;
+/* Puts one wait per using stream into the queue and forgets the uses. */
+void torch_wait_for_users(torch *t, mt_block *b) {
+    torch_streams users = { 0 };
+    take_uses(t, b->users, &users);
+    b->users = 0;
+    for (uint32_t i = 0; i < users.room; i++) {
+        uint32_t stream = users.slot[i].stream;
+        if (users.slot[i].distance >= 0 && torch_streams_add(&t->waiting, stream) &&
+            grow((void **)&t->waits, t->wait_count, &t->wait_room, sizeof *t->waits)) {
+            t->waits[t->wait_count++] = (torch_wait){ b, stream };
+            b->events++;
+        }
     }
-    return best;
+    torch_streams_free(&users);
+    if (b->events == 0)
+        torch_complete_free(t, b);
 }
 
 static void finish_stream(torch *t, uint32_t stream) {
@@ -84,6 +97,8 @@ static void finish_stream(torch *t, uint32_t stream) {
 void torch_process_waits(torch *t, bool wait) {
     if (t->held && !wait)
         return;
-    while (t->wait_count > 0)
-        finish_stream(t, next_stream(t));
+    for (uint32_t i = 0; i < t->waiting.room && t->wait_count > 0; i++)
+        if (t->waiting.slot[i].distance >= 0)
+            finish_stream(t, t->waiting.slot[i].stream);
+    torch_streams_clear(&t->waiting);
 }

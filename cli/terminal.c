@@ -43,11 +43,26 @@ mt_status cli_flush(mt_status status) {
 }
 
 static volatile sig_atomic_t interrupts;
+static volatile int64_t first_interrupt; /* ms */
 
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A shell or a `timeout` may hand the same signal on twice: only one that comes later is a second.
+ */
 static void on_interrupt(int signal) {
+    int saved = errno;
     (void)signal;
-    if (interrupts++ > 0)
+    if (interrupts == 0) {
+        first_interrupt = now_ms();
+        interrupts = 1;
+    } else if (now_ms() - first_interrupt > 300) {
         _exit(MT_INTERRUPTED);
+    }
+    errno = saved;
 }
 
 void cli_catch_interrupts(void) {

@@ -177,6 +177,13 @@ static mt_status remember(check *c, uint64_t id, mt_mem mem, mt_error *err) {
     return MT_OK;
 }
 
+static void drop_last_line(text *t) {
+    if (t->n > 0)
+        t->n--;
+    while (t->n > 0 && t->data[t->n - 1] != '\n')
+        t->n--;
+}
+
 static mt_status do_alloc(check *c, char **f, uint64_t id, char place[3][24], mt_error *err) {
     uint64_t bytes, stream;
     mt_mem mem;
@@ -185,11 +192,10 @@ static mt_status do_alloc(check *c, char **f, uint64_t id, char place[3][24], mt
         return bad(c, "bytes or stream is no number", err);
     mt_request r = { .bytes = bytes, .tag = MT_OTHER, .layer = -1, .stream = (uint32_t)stream };
     uint64_t rejections = c->policy->stats.num_oom_rejections;
-    size_t history = c->history.n;
     mt_status status = mt_alloc_get(c->alloc, &r, &mem, err);
     if (status == MT_NO_MEMORY) {
         if (c->policy->stats.num_oom_rejections != rejections)
-            c->history.n = history; /* PyTorch keeps no event of a rejection */
+            drop_last_line(&c->history); /* PyTorch keeps no event of a rejection */
         for (int i = 0; i < 3; i++)
             snprintf(place[i], 24, "OOM");
         return MT_OK;

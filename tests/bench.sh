@@ -7,6 +7,8 @@ program=$2
 echo "# allocator"
 "$build/tests/bench_alloc"
 
+sh tests/oracle/bench_torch.sh
+
 echo "# dry run of GPT-2 small to ctx 1024: seconds without and with a trace, medians of 5"
 for extra in "" "--trace /dev/null"; do
     for i in 1 2 3 4 5; do
