@@ -105,16 +105,20 @@ class Recorder:
 class Places:
     """Segment and offset of the addresses in a history, in order, on the simulated device.
 
-    Where a range's first page is refused, the range has a number and no event; so the numbers come
-    from the driver calls of the rows, in which each M and R is one."""
+    Where a range's first page is refused, the range has a number and no event until a page of it is
+    mapped; so the numbers come from the driver calls of the rows, in the order of the first event."""
 
     def __init__(self, rows):
         rows = [row for row in rows if not row.startswith(("snap", "@"))]
         calls = [c for row in rows for c in row.split("\t")[-1].split()]
-        made = [c for c in calls if c[0] in "MR"]
-        self.sizes = [int(c[1:]) for c in made]
-        self.mapped = {int(c[1:].split("+")[0]) for c in calls if c[0] == "P"}
-        self.next = [i for i, c in enumerate(made) if c[0] == "M" or i in self.mapped]
+        self.sizes, self.next = [], []
+        for c in calls:
+            if c[0] in "MR":
+                if c[0] == "M":
+                    self.next.append(len(self.sizes))
+                self.sizes.append(int(c[1:]))
+            elif c[0] == "P" and int(c[1:].split("+")[0]) not in self.next:
+                self.next.append(int(c[1:].split("+")[0]))
         self.live = {}  # base: number
 
     def find(self, address):
