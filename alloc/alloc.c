@@ -122,8 +122,7 @@ static void no_cause(mt_alloc *a) {
     a->cause_id = MT_NO_ID;
 }
 
-/* ---- opening and closing
- * -------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, mt_error *err) {
     const char *options;
@@ -159,8 +158,7 @@ void mt_alloc_close(mt_alloc *a) {
     free(a);
 }
 
-/* ---- requests
- * --------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* A free entry of the table, not yet taken. */
 static mt_status free_entry(mt_alloc *a, uint32_t *number, mt_error *err) {
@@ -348,8 +346,7 @@ void mt_alloc_mark(mt_alloc *a, uint64_t ctx, uint64_t kv_ideal, uint64_t nanose
     a->step++;
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 void mt_alloc_listen(mt_alloc *a, mt_listener listener) {
     if (a->listeners < LISTENERS)
@@ -400,8 +397,7 @@ mt_status mt_alloc_info(const mt_alloc *a, mt_mem mem, mt_live_info *out, mt_err
     return MT_OK;
 }
 
-/* ---- the full walk
- * -------------------------------------------------------------------------------------- */
+/* ---- the full walk --------------------------------------------------------------------------- */
 
 /* A recount of what the ledger knows, made by walking. */
 typedef struct recount {

@@ -174,8 +174,7 @@ static mt_status slot_room(mt_core *c, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- segments
- * ------------------------------------------------------------------------------------ */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static void tell(mt_core *c, char op, uint32_t segment, uint64_t offset, uint64_t bytes) {
     if (c->driver != NULL)
@@ -274,8 +273,7 @@ void mt_core_release(mt_core *c, mt_block *b) {
     leave(c, s);
 }
 
-/* ---- blocks
- * -------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* A new record for the first size bytes of b, which keeps the rest. */
 mt_block *mt_core_split(mt_core *c, mt_block *b, uint64_t size) {
@@ -370,8 +368,7 @@ bool mt_core_unmap(mt_core *c, mt_block *b, mt_block **head, mt_block **tail) {
     return true;
 }
 
-/* ---- the full walk
- * --------------------------------------------------------------------------------- */
+/* ---- the full walk --------------------------------------------------------------------------- */
 
 mt_status mt_core_walk(const mt_core *c, const mt_visitor *v, mt_error *err) {
     for (const mt_segment *s = c->first; s != NULL; s = s->next) {

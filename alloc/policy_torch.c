@@ -6,8 +6,7 @@
 
 #define TORCH_SPARE 8 /* records that one attempt to serve a request may use */
 
-/* ---- sizes
- * --------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static inline unsigned log2_floor(uint64_t n) {
     return 63 - (unsigned)__builtin_clzll(n);
@@ -39,8 +38,7 @@ static uint64_t torch_roundup(const mt_policy *base, uint64_t bytes) {
     return round_size(&((const torch *)base)->options, bytes);
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void init_pool(torch_pool *p, uint8_t pool, mt_order order) {
     p->pool = pool;
@@ -82,8 +80,7 @@ static void torch_close(mt_policy *base) {
     free(t);
 }
 
-/* ---- pools
- * ------------------------------------------------------------------------------------------ */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 void torch_insert(torch *t, torch_pool *p, mt_block *b) {
     (void)t;
@@ -105,8 +102,7 @@ uint64_t torch_merge(torch *t, mt_block *b, mt_block *other) {
     return bytes;
 }
 
-/* ---- search
- * ------------------------------------------------------------------------------------------ */
+/* ---- search ---------------------------------------------------------------------------------- */
 
 /* A block and the unmapped pages right behind it. */
 static uint64_t reach(const mt_block *b) {
@@ -157,8 +153,7 @@ static mt_block *find(torch *t, torch_pool *p, uint64_t size, uint32_t stream) {
     return b;
 }
 
-/* ---- new memory
- * ---------------------------------------------------------------------------------------- */
+/* ---- new memory ------------------------------------------------------------------------------ */
 
 /* One attempt: a new segment, or newly mapped pages. */
 static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
@@ -213,8 +208,7 @@ static mt_status any_memory(torch *t, torch_pool *p, uint64_t size, uint32_t str
     return status;
 }
 
-/* ---- requests and frees
- * --------------------------------------------------------------------------------- */
+/* ---- requests and frees ---------------------------------------------------------------------- */
 
 static bool worth_splitting(const torch *t, const torch_pool *p, const mt_block *b, uint64_t size) {
     uint64_t rest = b->size - size;

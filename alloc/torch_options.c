@@ -254,8 +254,7 @@ mt_status torch_read_options(torch_options *o, const char *text, mt_error *err) 
     return read_sizes(o, &sizes, err);
 }
 
-/* ---- the description
- * ------------------------------------------------------------------------------ */
+/* ---- the description ------------------------------------------------------------------------- */
 
 static void add(char *out, size_t room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -101,8 +101,7 @@ void cli_library_lines(const cli_library *l, const cli_session *s,
 void cli_header(const cli_session *s, const char *command,
                 void (*line)(void *context, const char *text), void *context);
 
-/* ---- to the user
- * --------------------------------------------------------------------------------- */
+/* ---- to the user ----------------------------------------------------------------------------- */
 
 /* Text of the user's as it may stand in a message: on one line, cut where it is long. */
 #define CLI_SHOWN 64
@@ -135,8 +134,7 @@ void cli_progress_start(cli_progress *p, bool quiet, const char *what, const cha
 void cli_progress_show(cli_progress *p, uint64_t done);
 void cli_progress_end(cli_progress *p); /* clears the line */
 
-/* ---- the commands
- * ------------------------------------------------------------------------------------ */
+/* ---- the commands ---------------------------------------------------------------------------- */
 
 int cli_run(int argc, char **argv);
 int cli_generate(int argc, char **argv);

@@ -2,6 +2,7 @@
  */
 #include "cli/cli.h"
 #include "cli/list.h"
+#include "cli/sweep.h"
 
 #include "alloc/optimum.h"
 #include "alloc/torch.h"
@@ -106,8 +107,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static const struct argp replay_argp = { options, parse, "FILE...", doc, 0, 0, 0 };
 
-/* ---- checking
- * -------------------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
 /* Whether a file holds a schedule; a file that cannot be read is told by the check itself. */
 static bool holds_schedule(const char *path) {
@@ -120,36 +120,53 @@ static bool holds_schedule(const char *path) {
     return is;
 }
 
+/* One file; a difference is printed with the pools around it, a file that is no recording refused.
+ */
+static mt_status check_file(const char *path, mt_torch_counts *traces,
+                            mt_schedule_counts *schedules, cli_progress *p, mt_error *err) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *around = open_memstream(&text, &n);
+    mt_status status = holds_schedule(path) ? mt_schedule_check_to(path, schedules, around, err)
+                                            : mt_torch_check_to(path, traces, around, err);
+    if (around != NULL)
+        fclose(around);
+    if (status != MT_OK)
+        cli_progress_end(p);
+    if (status == MT_CHECK)
+        printf("%s\n%s", err->text, text != NULL ? text : "");
+    else
+        cli_fail(status, err);
+    free(text);
+    return status;
+}
+
 static int check_files(const replay_options *o) {
     mt_torch_counts traces = { 0 };
     mt_schedule_counts schedules = { 0 };
     mt_status worst = MT_OK;
-    int different = 0;
+    int different = 0, broken = 0;
     cli_progress p;
     cli_progress_start(&p, o->quiet, "checking", "files", (uint64_t)o->files);
     for (int i = 0; i < o->files && !cli_interrupted(); i++) {
         mt_error err;
-        mt_status status = holds_schedule(o->file[i])
-                               ? mt_schedule_check(o->file[i], &schedules, &err)
-                               : mt_torch_check(o->file[i], &traces, &err);
+        mt_status status = check_file(o->file[i], &traces, &schedules, &p, &err);
         cli_progress_show(&p, (uint64_t)i + 1);
-        if (status == MT_OK)
-            continue;
-        cli_progress_end(&p);
-        printf("%s\n", err.text);
-        different++;
+        different += status == MT_CHECK;
+        broken += status != MT_OK && status != MT_CHECK;
         worst = worst == MT_OK || status > worst ? status : worst;
     }
     cli_progress_end(&p);
     printf("%d files, %" PRIu64 " operations, %" PRIu64 " driver calls and places, %" PRIu64
-           " blocks, %" PRIu64 " statistics, %" PRIu64 " events: %d files differ\n",
+           " blocks, %" PRIu64 " statistics, %" PRIu64
+           " events: %d files differ, %d cannot be read\n",
            o->files, traces.operations + schedules.operations, schedules.calls + schedules.places,
-           traces.blocks, traces.statistics + 14 * schedules.markers, traces.history, different);
+           traces.blocks, traces.statistics + 14 * schedules.markers, traces.history, different,
+           broken);
     return cli_interrupted() ? MT_INTERRUPTED : worst;
 }
 
-/* ---- replaying
- * ------------------------------------------------------------------------------------- */
+/* ---- replaying ------------------------------------------------------------------------------- */
 
 static void print_row(const char *policy, const mt_meter_row *r, uint64_t refused) {
     printf("%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
@@ -172,7 +189,7 @@ static mt_status print_summary(const replay_options *o, mt_alloc *a, mt_error *e
 
 /* *least: the lowest peak of the policies that served everything. */
 static mt_status replay_one(const replay_options *o, const mt_ops *ops, const char *policy,
-                            uint64_t *least, mt_error *err) {
+                            uint64_t *least, uint64_t *refusals, mt_error *err) {
     mt_source *source;
     mt_alloc *a = NULL;
     mt_meter meter;
@@ -190,6 +207,7 @@ static mt_status replay_one(const replay_options *o, const mt_ops *ops, const ch
     if (status == MT_OK) {
         mt_meter_read(&meter, &row);
         print_row(policy, &row, refused);
+        *refusals += refused;
         if (refused == 0 && row.peak_reserved < *least)
             *least = row.peak_reserved;
         status = print_summary(o, a, err);
@@ -239,12 +257,25 @@ static int is_policy(const char *word) {
     return mt_policy_known(word);
 }
 
+/* Looks at every policy before anything is printed. */
+static mt_status check_policies(const replay_options *o, const cli_list *policies, mt_error *err) {
+    for (size_t i = 0; i < policies->count; i++) {
+        MT_TRY(sweep_check_policy(policies->value[i], err));
+        if (o->summary != NULL && strncmp(policies->value[i], "torch", 5) != 0)
+            return mt_fail(err, MT_BAD, "--summary %s needs the torch policy, not %.100s",
+                           o->summary, policies->value[i]);
+    }
+    return MT_OK;
+}
+
 static mt_status replay(const replay_options *o, mt_error *err) {
     mt_ops ops;
     cli_list policies;
-    uint64_t least = UINT64_MAX;
+    uint64_t least = UINT64_MAX, refusals = 0;
     mt_status status =
         cli_list_read(&policies, "policy", o->policy != NULL ? o->policy : "torch", is_policy, err);
+    if (status == MT_OK)
+        status = check_policies(o, &policies, err);
     if (status == MT_OK)
         status = mt_ops_read(&ops, o->file[0], err);
     if (status == MT_OK) {
@@ -255,9 +286,13 @@ static mt_status replay(const replay_options *o, mt_error *err) {
             "# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
             "bumps refused\n");
         for (size_t i = 0; status == MT_OK && i < policies.count; i++)
-            status = replay_one(o, &ops, policies.value[i], &least, err);
+            status = replay_one(o, &ops, policies.value[i], &least, &refusals, err);
         if (status == MT_OK && o->optimum)
             status = replay_optimum(&ops, least, err);
+        if (status == MT_OK && refusals > 0)
+            status = mt_fail(err, MT_NO_MEMORY,
+                             "%" PRIu64 " requests were refused: out of device memory (--capacity)",
+                             refusals);
         mt_ops_free(&ops);
     }
     cli_list_free(&policies);

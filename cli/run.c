@@ -76,8 +76,7 @@ typedef struct run_out {
     mt_error library_error; /* of a look between two steps */
 } run_out;
 
-/* ---- headers and rows
- * ---------------------------------------------------------------------------- */
+/* ---- headers and rows ------------------------------------------------------------------------ */
 
 static void header_to_table(void *context, const char *text) {
     (void)context;
@@ -136,8 +135,7 @@ static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32
     return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
 }
 
-/* ---- the run
- * --------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static mt_status open_outputs(run_out *out, mt_error *err) {
     cli_session *s = &out->s;

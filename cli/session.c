@@ -154,8 +154,7 @@ static mt_status open_allocator(cli_session *s, mt_error *err) {
     return mt_alloc_open(&s->alloc, s->source, policy_spec(s, spec, sizeof spec), err);
 }
 
-/* ---- the prompt
- * ----------------------------------------------------------------------------------- */
+/* ---- the prompt ------------------------------------------------------------------------------ */
 
 static mt_status read_ids(cli_session *s, int32_t **ids, size_t *n, mt_error *err) {
     const char *t = s->o.prompt_ids;
@@ -274,8 +273,7 @@ static mt_status open_vocabulary(cli_session *s, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- opening and closing
- * --------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err) {
     memset(s, 0, sizeof *s);
@@ -344,8 +342,7 @@ void cli_close(cli_session *s) {
     free(s->prompt);
 }
 
-/* ---- headers
- * ------------------------------------------------------------------------------------------ */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 static const char *prompt_kind(const cli_session *s, char *buffer, size_t room) {
     const cli_options *o = &s->o;

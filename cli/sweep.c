@@ -124,8 +124,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static const struct argp sweep_argp = { .options = options, .parser = parse, .doc = doc };
 
-/* ---- the grid
- * ---------------------------------------------------------------------------------------- */
+/* ---- the grid -------------------------------------------------------------------------------- */
 
 typedef struct grid {
     cli_list axis[AXES];
@@ -174,8 +173,7 @@ static void values_of(const grid *g, size_t combination, const char *value[AXES]
     value[CTX] = NULL;
 }
 
-/* ---- from values to a run
- * ------------------------------------------------------------------------------ */
+/* ---- from values to a run -------------------------------------------------------------------- */
 
 static mt_status bad_value(enum axis a, const char *value, const char *expected, mt_error *err) {
     return mt_fail(err, MT_BAD, "--%s %.100s: expected %s", axes[a].name, value, expected);
@@ -256,8 +254,7 @@ static mt_status check_values(grid *g, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- running
- * --------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* One combination, all contexts from one run. */
 static mt_status run_prefixes(grid *g, size_t i, const sweep_options *o, mt_error *err) {

@@ -74,8 +74,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 }, { 0 } };
 static const struct argp verify_argp = { options, parse, 0, doc, children, 0, 0 };
 
-/* ---- runs and what they leave
- * ------------------------------------------------------------------------ */
+/* ---- runs and what they leave ---------------------------------------------------------------- */
 
 /* A run's logits and choices: row [step, b]. */
 typedef struct record {
@@ -206,8 +205,7 @@ static mt_status uncached_run(cli_session *s, bool rerun, const record *cached, 
     return status;
 }
 
-/* ---- comparing
- * ------------------------------------------------------------------------------------------ */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 typedef struct comparison {
     double difference, gap,
@@ -277,8 +275,7 @@ static void print_comparison(const cli_session *s, const char *other, const comp
     printf("  smallest top-two gap:     %.3g (step %u)\n", c->gap, c->gap_step);
 }
 
-/* ---- the three checks
- * -------------------------------------------------------------------------------------- */
+/* ---- the three checks ------------------------------------------------------------------------ */
 
 static mt_status check_cache(cli_session *s, bool rerun, mt_error *err) {
     record cached = { 0 }, uncached = { 0 };

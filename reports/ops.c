@@ -33,8 +33,7 @@ static mt_status add(mt_ops *ops, mt_op op, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- memtrace's own traces
- * ------------------------------------------------------------------------- */
+/* ---- memtrace's own traces ------------------------------------------------------------------- */
 
 typedef struct trace_reader {
     mt_ops *ops;
@@ -64,8 +63,7 @@ static mt_status read_trace(mt_ops *ops, const char *path, mt_error *err) {
     return r.err.status == MT_OK ? MT_OK : mt_fail(err, r.err.status, "%s", r.err.text);
 }
 
-/* ---- recordings and schedules
- * ---------------------------------------------------------------------- */
+/* ---- recordings and schedules ---------------------------------------------------------------- */
 
 typedef struct text_reader {
     mt_ops *ops;
@@ -169,8 +167,7 @@ mt_status mt_ops_read(mt_ops *ops, const char *path, mt_error *err) {
     return status;
 }
 
-/* ---- carrying out
- * -------------------------------------------------------------------------------------- */
+/* ---- carrying out ---------------------------------------------------------------------------- */
 
 static mt_status run_op(const mt_op *op, mt_alloc *a, mt_mem *mem, uint64_t *refused,
                         mt_error *err) {

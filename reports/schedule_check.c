@@ -10,6 +10,7 @@
 #include "base/output.h"
 #include "base/size.h"
 #include "reports/torch_calls.h"
+#include "reports/torch_pools.h"
 
 #define COUNTERS 14
 
@@ -25,6 +26,7 @@ typedef struct check {
     size_t mems, mem_room;
     char options[512], version[64];
     uint64_t device;
+    uint64_t bytes; /* of the operation */
     mt_schedule_counts *counts;
 } check;
 
@@ -74,8 +76,7 @@ static mt_status open_policy(check *c, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- driver calls
- * -------------------------------------------------------------------------------- */
+/* ---- driver calls ---------------------------------------------------------------------------- */
 
 /* A listed call, in the policy's terms: S is taken (M), R is given back (F). */
 static mt_status expect_call(check *c, const char *line, mt_error *err) {
@@ -143,8 +144,7 @@ static mt_status compare_calls(check *c, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- operations
- * ------------------------------------------------------------------------------------ */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static mt_status remember(check *c, mt_mem mem, mt_error *err) {
     if (c->mems == c->mem_room) {
@@ -180,6 +180,7 @@ static mt_status do_alloc(check *c, const char *line, mt_error *err) {
     if (n < 1)
         return bad(c, "expected a SIZE", err);
     mt_request r = { .bytes = bytes, .tag = MT_OTHER, .layer = -1 };
+    c->bytes = mt_alloc_roundup(c->alloc, bytes);
     MT_TRY(mt_alloc_get(c->alloc, &r, &mem, err));
     MT_TRY(remember(c, mem, err));
     MT_TRY(compare_calls(c, err));
@@ -282,13 +283,16 @@ static mt_status check_text(check *c, char *at, mt_error *err) {
     return mt_alloc_check(c->alloc, err);
 }
 
-mt_status mt_schedule_check(const char *path, mt_schedule_counts *counts, mt_error *err) {
+mt_status mt_schedule_check_to(const char *path, mt_schedule_counts *counts, FILE *around,
+                               mt_error *err) {
     mt_schedule_counts own = { 0 };
     check c = { .path = path, .counts = &own };
     char *data;
     size_t n;
     MT_TRY(mt_input_read(path, (size_t)1 << 30, &data, &n, err));
     mt_status status = check_text(&c, data, err);
+    if (status == MT_CHECK && around != NULL && c.policy != NULL)
+        mt_torch_pools_print(around, c.policy, 0, c.bytes);
     mt_alloc_close(c.alloc);
     if (c.source != NULL)
         c.source->close(c.source);
@@ -301,4 +305,8 @@ mt_status mt_schedule_check(const char *path, mt_schedule_counts *counts, mt_err
     counts->markers += own.markers;
     counts->places += own.places;
     return status;
+}
+
+mt_status mt_schedule_check(const char *path, mt_schedule_counts *counts, mt_error *err) {
+    return mt_schedule_check_to(path, counts, NULL, err);
 }

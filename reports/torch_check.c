@@ -15,6 +15,7 @@
 #include "base/output.h"
 #include "base/size.h"
 #include "reports/torch_calls.h"
+#include "reports/torch_pools.h"
 
 #define COLUMNS    14
 #define LINE_LIMIT 65536
@@ -38,10 +39,11 @@ typedef struct check {
     char options[1024], fraction[64], addresses[16], version[64];
     uint64_t device;
     mt_torch_counts *counts;
+    uint32_t stream; /* of the operation, and its bytes: what to look around */
+    uint64_t bytes;
 } check;
 
-/* ---- text that grows
- * ------------------------------------------------------------------------------- */
+/* ---- text that grows ------------------------------------------------------------------------- */
 
 static void put(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -62,8 +64,7 @@ static void put(text *t, const char *format, ...) {
         t->n += (size_t)n;
 }
 
-/* ---- what the policy does
- * ------------------------------------------------------------------------------ */
+/* ---- what the policy does -------------------------------------------------------------------- */
 
 static void on_event(void *context, const mt_event *e) {
     check *c = context;
@@ -86,8 +87,7 @@ static void on_event(void *context, const mt_event *e) {
     }
 }
 
-/* ---- lines
- * --------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static mt_status bad(const check *c, const char *what, mt_error *err) {
     return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": %s", c->path, c->line, what);
@@ -160,8 +160,7 @@ static mt_status open_policy(check *c, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- operations
- * ------------------------------------------------------------------------------------------ */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static mt_status remember(check *c, uint64_t id, mt_mem mem, mt_error *err) {
     if (id >= c->mems) {
@@ -191,6 +190,8 @@ static mt_status do_alloc(check *c, char **f, uint64_t id, char place[3][24], mt
     if (!mt_parse_u64(f[2], 1, UINT64_MAX, &bytes) || !mt_parse_u64(f[3], 0, UINT32_MAX, &stream))
         return bad(c, "bytes or stream is no number", err);
     mt_request r = { .bytes = bytes, .tag = MT_OTHER, .layer = -1, .stream = (uint32_t)stream };
+    c->stream = r.stream;
+    c->bytes = mt_alloc_roundup(c->alloc, bytes);
     uint64_t rejections = c->policy->stats.num_oom_rejections;
     mt_status status = mt_alloc_get(c->alloc, &r, &mem, err);
     if (status == MT_NO_MEMORY) {
@@ -297,8 +298,7 @@ static mt_status check_row(check *c, char *line, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- blocks, statistics, history
- * --------------------------------------------------------------------------- */
+/* ---- blocks, statistics, history ------------------------------------------------------------- */
 
 static mt_status check_blocks(check *c, uint64_t n, char **at, mt_error *err) {
     char ours[256];
@@ -373,12 +373,15 @@ static mt_status check_text(check *c, char *at, mt_error *err) {
     return MT_OK;
 }
 
-mt_status mt_torch_check(const char *path, mt_torch_counts *counts, mt_error *err) {
+mt_status mt_torch_check_to(const char *path, mt_torch_counts *counts, FILE *around,
+                            mt_error *err) {
     check c = { .path = path, .counts = counts };
     char *data;
     size_t n;
     MT_TRY(mt_input_read(path, (size_t)1 << 30, &data, &n, err));
     mt_status status = check_text(&c, data, err);
+    if (status == MT_CHECK && around != NULL && c.policy != NULL)
+        mt_torch_pools_print(around, c.policy, c.stream, c.bytes);
     mt_alloc_close(c.alloc);
     if (c.source != NULL)
         c.source->close(c.source);
@@ -387,4 +390,8 @@ mt_status mt_torch_check(const char *path, mt_torch_counts *counts, mt_error *er
     free(c.history.data);
     free(data);
     return status;
+}
+
+mt_status mt_torch_check(const char *path, mt_torch_counts *counts, mt_error *err) {
+    return mt_torch_check_to(path, counts, NULL, err);
 }

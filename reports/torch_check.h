@@ -9,6 +9,7 @@
 #define MT_REPORTS_TORCH_CHECK_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/status.h"
 
@@ -21,5 +22,8 @@ typedef struct mt_torch_counts {
  * block, statistic and event. MT_CHECK and one line at the first difference: its line number, both
  * values. MT_BAD when the file is no recording. counts is added to. */
 mt_status mt_torch_check(const char *path, mt_torch_counts *counts, mt_error *err);
+
+/* The same; at a difference the state of the pools around it goes to around, if not NULL. */
+mt_status mt_torch_check_to(const char *path, mt_torch_counts *counts, FILE *around, mt_error *err);
 
 #endif

@@ -87,8 +87,7 @@ void mt_torch_summary(FILE *out, const torch_stats *s) {
     rule(out, '=');
 }
 
-/* ---- every counter
- * ------------------------------------------------------------------------------------- */
+/* ---- every counter --------------------------------------------------------------------------- */
 
 typedef struct line {
     char key[80];

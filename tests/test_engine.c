@@ -240,8 +240,7 @@ static void fill_up_at(mt_source *s, uint64_t from) {
     s->map = full_map;
 }
 
-/* ---- a rig: all that an engine stands on
- * --------------------------------------------------------- */
+/* ---- a rig: all that an engine stands on ----------------------------------------------------- */
 
 typedef struct setup {
     mt_config config;
@@ -848,8 +847,7 @@ static void test_bytes(void **state) {
     }
 }
 
-/* ---- GPT-2 small: known answers
- * ------------------------------------------------------------------- */
+/* ---- GPT-2 small: known answers -------------------------------------------------------------- */
 
 enum { TENSORS = 148, LAYERS = 12, KV_TOKEN = 73728, TENSOR_TOKEN = 3072 };
 
@@ -1126,8 +1124,7 @@ static void test_order_static(void **state) {
     rig_close(&r);
 }
 
-/* ---- a dry run is the real run
- * ------------------------------------------------------------------- */
+/* ---- a dry run is the real run --------------------------------------------------------------- */
 
 /* All fields but those of time. */
 static bool same_event(const mt_event *a, const mt_event *b) {
@@ -1207,8 +1204,7 @@ static void test_bf16(void **state) {
     }
 }
 
-/* ---- cached = uncached
- * ------------------------------------------------------------------------------ */
+/* ---- cached = uncached ----------------------------------------------------------------------- */
 
 /* A run's last logits of each sequence, and its choices, step by step. */
 typedef struct record {
@@ -1387,8 +1383,7 @@ static void test_short_pass_is_cached_run(void **state) {
     }
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static record threads_run(int threads, uint32_t prompt, const record *feed) {
     setup s = { .config = shape(2, 6, quick() ? 96 : 384, 300, 32),
@@ -1417,8 +1412,7 @@ static void test_threads(void **state) {
     record_free(&blas);
 }
 
-/* ---- wrong caches
- * ---------------------------------------------------------------------------------------- */
+/* ---- wrong caches ---------------------------------------------------------------------------- */
 
 /* Steps before the fault are the right run's to the bit; the ones from it on are not, but for the
  * exchange of whole places, which is a sum in another order. */
@@ -1457,8 +1451,7 @@ static void test_faults(void **state) {
     }
 }
 
-/* ---- out of memory
- * ------------------------------------------------------------------------------------- */
+/* ---- out of memory --------------------------------------------------------------------------- */
 
 /* What a failure in the middle leaves: rows so far, a ledger that holds, no activations. */
 static void check_middle(rig *r, uint32_t done) {
@@ -1725,8 +1718,7 @@ static void test_fault_needs_memory(void **state) {
     rig_close(&r);
 }
 
-/* ---- generation and loading
- * -------------------------------------------------------------------------- */
+/* ---- generation and loading ------------------------------------------------------------------ */
 
 static uint32_t mixed(uint32_t x) {
     x = (x ^ x >> 16) * 0x7feb352du;

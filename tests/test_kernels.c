@@ -452,8 +452,7 @@ static void test_gelu_extremes(void **state) {
     }
 }
 
-/* ---- the cache
- * ----------------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 static mt_kv_view new_contiguous(uint32_t B, uint32_t places, uint32_t C) {
     size_t sequence = (size_t)places * C;
@@ -510,8 +509,7 @@ static void test_kv_write(void **state) {
     kv_write_of(new_paged(2, 70, 769, 16), 2, 70, 769);
 }
 
-/* ---- attention
- * ----------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 typedef struct shape {
     uint32_t B, T, first, H, D;
@@ -714,8 +712,7 @@ static void test_attention_same_bits(void **state) {
     }
 }
 
-/* ---- argmax
- * -------------------------------------------------------------------------------------- */
+/* ---- argmax ---------------------------------------------------------------------------------- */
 
 static void argmax_of(mt_device *d, uint32_t V) {
     float *x = random_guarded(3 * V, 1);
@@ -756,8 +753,7 @@ static void test_argmax(void **state) {
     }
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void test_open(void **state) {
     (void)state;

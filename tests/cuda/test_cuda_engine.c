@@ -153,8 +153,7 @@ static void events_are_the_same_with_graphs(void **state) {
     }
 }
 
-/* ---- graphs
- * -------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void graph_against_eager(const char *kv, uint32_t batch, uint32_t prompt, uint32_t ctx,
                                 uint64_t recordings) {
@@ -210,8 +209,7 @@ static void graphs_need_buffers_that_stay(void **state) {
 }
 
 #ifndef MT_REAL_DEVICE
-/* ---- library bytes
- * -------------------------------------------------------------------------------- */
+/* ---- library bytes --------------------------------------------------------------------------- */
 
 /* Bytes of the device that neither our segments nor the context explain. */
 static int64_t library_bytes(const rig *r) {
@@ -393,8 +391,7 @@ static void an_empty_workspace_is_handed_on(void **state) {
 
 #endif
 
-/* ---- the driver's pool
- * ------------------------------------------------------------------------------ */
+/* ---- the driver's pool ----------------------------------------------------------------------- */
 
 static void the_drivers_pool_keeps_the_identity(void **state) {
     (void)state;
@@ -433,8 +430,7 @@ static void the_drivers_pool_needs_a_device(void **state) {
 }
 
 #ifndef MT_REAL_DEVICE
-/* ---- words for a profiler
- * ---------------------------------------------------------------------------- */
+/* ---- words for a profiler -------------------------------------------------------------------- */
 
 static void ranges_carry_our_words(void **state) {
     (void)state;

@@ -9,8 +9,7 @@
 #define COUNT(array)  (sizeof(array) / sizeof *(array))
 #define OUT_OF_MEMORY 2 /* cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY */
 
-/* ---- runs that between them make every call
- * ------------------------------------------------------ */
+/* ---- runs that between them make every call -------------------------------------------------- */
 
 static setup plain(void) {
     return (setup){ .kind = ON_CUDA,
@@ -50,8 +49,7 @@ static setup recorded(void) {
 
 static setup (*const runs[])(void) = { plain, growable, small_segments, pooled, recorded };
 
-/* ---- one run with one failure
- * --------------------------------------------------------------------- */
+/* ---- one run with one failure ---------------------------------------------------------------- */
 
 /* What was said, empty when nothing. */
 static mt_status run_once(const setup *s, char text[500]) {
@@ -223,8 +221,7 @@ static void without_a_device(void **state) {
     rig_close(&r);
 }
 
-/* ---- out of memory
- * ---------------------------------------------------------------------------------- */
+/* ---- out of memory --------------------------------------------------------------------------- */
 
 /* A device that holds less than the source was told: the driver refuses. */
 static void run_out(setup s, uint64_t device, uint64_t told) {

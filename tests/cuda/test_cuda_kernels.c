@@ -83,8 +83,7 @@ static void same(pair *p, const twin *t, const char *what, uint32_t a, uint32_t 
     for (size_t block_ = 0; block_ < COUNT(blocks); block_++, close_pair(p))                       \
         if (open_pair(p, blocks[block_]), true)
 
-/* ---- embedding and its bad ids
- * ------------------------------------------------------------------- */
+/* ---- embedding and its bad ids --------------------------------------------------------------- */
 
 static int32_t *ids_on_device(pair *p, const int32_t *ids, size_t n) {
     void *dev;
@@ -131,8 +130,7 @@ static void embed_reports_the_first_bad_id(void **state) {
     close_pair(&p);
 }
 
-/* ---- layer normalisation
- * -------------------------------------------------------------------------- */
+/* ---- layer normalisation --------------------------------------------------------------------- */
 
 static void layernorm_once(pair *p, uint32_t R, uint32_t C, size_t stride) {
     twin x = new_twin(p, R * stride), w = new_twin(p, C), b = new_twin(p, C);
@@ -159,8 +157,7 @@ static void layernorm_by_rows(void **state) {
     }
 }
 
-/* ---- products
- * -------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static void linear_once(pair *p, uint32_t R, uint32_t N, uint32_t K, bool bias, mt_epilogue e) {
     twin x = new_twin(p, (size_t)R * K), W = new_twin(p, (size_t)N * K), b = new_twin(p, N);
@@ -183,8 +180,7 @@ static void linear_and_what_follows_it(void **state) {
     }
 }
 
-/* ---- the cache
- * -------------------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 /* A cache in both memories, contiguous or in pages that stand in no order. */
 typedef struct cache {
@@ -347,8 +343,7 @@ static void heads_that_are_too_long_are_refused(void **state) {
     close_pair(&p);
 }
 
-/* ---- argmax
- * ------------------------------------------------------------------------------------------ */
+/* ---- argmax ---------------------------------------------------------------------------------- */
 
 static void argmax_once(pair *p, const twin *logits, uint32_t R, uint32_t V) {
     int32_t got[8], expected[8];
@@ -387,8 +382,7 @@ static void argmax_finds_the_lowest_of_the_largest(void **state) {
     }
 }
 
-/* ---- copies
- * ------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static void copies_by_rows(void **state) {
     (void)state;

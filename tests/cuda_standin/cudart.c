@@ -239,8 +239,7 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {
     return cudaSuccess;
 }
 
-/* ---- physical memory and addresses apart
- * --------------------------------------------------------- */
+/* ---- physical memory and addresses apart ----------------------------------------------------- */
 
 static CUresult reserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr wish,
                         unsigned long long flags) {
@@ -312,8 +311,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
     return cudaSuccess;
 }
 
-/* ---- copies: what is read from the device is zero
- * -------------------------------------------------- */
+/* ---- copies: what is read from the device is zero -------------------------------------------- */
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t s) {
@@ -336,8 +334,7 @@ cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t s) 
     return on_device(dst) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* ---- device, streams, graphs
- * ----------------------------------------------------------------------- */
+/* ---- device, streams, graphs ----------------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceCount(int *count) {
     *count = 1;
@@ -429,8 +426,7 @@ const char *cudaGetErrorString(cudaError_t e) {
     return e == cudaErrorMemoryAllocation ? "out of memory" : "the stand-in refuses";
 }
 
-/* ---- what nvcc's code calls by itself
- * ---------------------------------------------------------------- */
+/* ---- what nvcc's code calls by itself -------------------------------------------------------- */
 
 cudaError_t cudaGetSymbolAddress(void **p, const void *symbol) {
     static uintptr_t at;
