@@ -43,8 +43,8 @@ struct mt_alloc {
     uint64_t seq, next_id;
     int32_t step;
     bool stamp;
-    mt_request cause;  /* of the events being sent */
-    uint64_t cause_id; /* MT_NO_ID outside a request */
+    const mt_request *cause; /* of the events being sent */
+    uint64_t cause_id;       /* MT_NO_ID outside a request */
     mt_refusal refusal;
     mt_error broken; /* the first event that the ledger could not take */
 };
@@ -77,30 +77,32 @@ void mt_send_segment(mt_alloc *a, mt_event_kind kind, uint32_t number, uint32_t 
                      uint64_t offset, uint64_t bytes) {
     mt_event e = { .id = a->cause_id,
                    .offset = offset,
-                   .requested = a->cause.bytes,
+                   .requested = a->cause->bytes,
                    .rounded = bytes,
                    .segment = number,
                    .slot = slot,
-                   .stream = a->cause.stream,
-                   .layer = a->cause.layer,
+                   .stream = a->cause->stream,
+                   .layer = a->cause->layer,
                    .kind = (uint8_t)kind,
-                   .tag = (uint8_t)a->cause.tag,
+                   .tag = (uint8_t)a->cause->tag,
                    .pool = pool };
     send(a, &e);
 }
 
-static mt_event live_event(const live *l, mt_event_kind kind) {
-    return (mt_event){ .id = l->id,
-                       .offset = l->offset,
-                       .requested = l->requested,
-                       .rounded = l->rounded,
-                       .segment = l->segment,
-                       .slot = l->slot,
-                       .stream = l->stream,
-                       .layer = l->layer,
-                       .kind = (uint8_t)kind,
-                       .tag = l->tag,
-                       .pool = l->pool };
+/* Fields one by one, here and in mt_block_serve: a struct that is built and then copied is read in
+ * wider pieces than it was written in, which costs more than all of the ledger. */
+static inline void live_event(mt_event *e, const live *l, mt_event_kind kind) {
+    e->id = l->id;
+    e->offset = l->offset;
+    e->requested = l->requested;
+    e->rounded = l->rounded;
+    e->segment = l->segment;
+    e->slot = l->slot;
+    e->stream = l->stream;
+    e->layer = l->layer;
+    e->kind = (uint8_t)kind;
+    e->tag = l->tag;
+    e->pool = l->pool;
 }
 
 static void drop_live(mt_alloc *a, uint32_t number) {
@@ -112,13 +114,17 @@ static void drop_live(mt_alloc *a, uint32_t number) {
 }
 
 void mt_send_free(mt_alloc *a, uint32_t number) {
-    mt_event e = live_event(&a->live[number], MT_EV_FREE);
+    mt_event e;
+    live_event(&e, &a->live[number], MT_EV_FREE);
     drop_live(a, number);
     send(a, &e);
 }
 
+/* What segment events name when no request caused them. */
+static const mt_request nobody = { .tag = MT_OTHER, .layer = -1 };
+
 static void no_cause(mt_alloc *a) {
-    a->cause = (mt_request){ .tag = MT_OTHER, .layer = -1 };
+    a->cause = &nobody;
     a->cause_id = MT_NO_ID;
 }
 
@@ -251,7 +257,7 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
     if (request->bytes == 0)
         return MT_OK;
     MT_TRY(free_entry(a, &number, err));
-    a->cause = *request;
+    a->cause = request;
     a->cause_id = a->next_id;
     /* An entry is taken before the policy runs: completing a pending free frees entries too. */
     take_entry(a, number);
@@ -269,7 +275,8 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
     }
     a->next_id++;
     fill_entry(a, number, request, &place);
-    mt_event e = live_event(&a->live[number], MT_EV_ALLOC);
+    mt_event e;
+    live_event(&e, &a->live[number], MT_EV_ALLOC);
     send(a, &e);
     no_cause(a);
     out->ptr = place.ptr;

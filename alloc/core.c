@@ -113,7 +113,12 @@ static mt_block *new_block(mt_core *c) {
     mt_block *b = c->spare;
     c->spare = b->next;
     c->spares--;
-    memset(b, 0, sizeof *b);
+    b->prev = b->next = NULL;
+    b->offset = 0;
+    b->stream = b->live = b->users = 0;
+    b->events = 0;
+    b->indexed = b->used = b->mapped = b->allocated = false;
+    b->requested = b->search = 0;
     b->birth = c->births++;
     return b;
 }

@@ -101,13 +101,13 @@ static inline void mt_block_serve(mt_block *b, uint64_t bytes, uint32_t live, mt
     b->used = b->allocated = true;
     b->live = live;
     b->requested = bytes;
-    *place = (mt_place){ .ptr = mt_block_ptr(b),
-                         .block = b,
-                         .offset = b->offset,
-                         .rounded = b->size,
-                         .segment = b->segment->number,
-                         .slot = b->segment->slot,
-                         .pool = b->pool };
+    place->ptr = mt_block_ptr(b);
+    place->block = b;
+    place->offset = b->offset;
+    place->rounded = b->size;
+    place->segment = b->segment->number;
+    place->slot = b->segment->slot;
+    place->pool = b->pool;
 }
 
 /* The policy of an allocator, for tests and replays that look inside. */
