@@ -75,7 +75,7 @@ if (logarithmic) {
 set ylabel "overhead, MiB".(logarithmic ? " (log)" : "")
 set xlabel "block size (log)"
 set tmargin at screen 0.47
-set bmargin at screen 0.105
+set bmargin at screen 0.115
 do for [i = 16:26] {
     size_word = i < 20 ? sprintf("%d KiB", 2 ** (i - 10)) : sprintf("%d MiB", 2 ** (i - 20))
     set xtics add (size_word 2.0 ** i)

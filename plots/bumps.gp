@@ -41,9 +41,9 @@ low = low - (low < 0 ? 0.04 : 0.015) * (high - low)
 u = unit(high)
 
 # The chart, and right of it the list of bumps: its first line, its columns, its length.
-x0 = 0.085; x1 = 0.615; y0 = 0.105
-row = 0.031; first_row = top - (r_kv_differs == 0 ? 0.105 : 0.14)
-column1 = x1 + 0.03; column2 = column1 + 0.045; column3 = column2 + 0.085; column4 = column3 + 0.01
+x0 = 0.09; x1 = 0.53; y0 = 0.115
+row = 0.034; first_row = top - (r_kv_differs == 0 ? 0.105 : 0.14)
+column1 = x1 + 0.035; column2 = column1 + 0.055; column3 = column2 + 0.1; column4 = column3 + 0.012
 most = int((first_row - 0.03) / row) - 1; most = most > 20 ? 20 : most
 by_step = r_axis eq "steps"
 script = "bumps.awk"; load here."awk.gp"
@@ -51,7 +51,7 @@ load "< ".lines." | ".awk.sprintf(" -v base=%.0f -v by_step=%d -v most=%d", \
                                   r_base_reserved, by_step, most)\
                          .sprintf(" -v left=%.0f -v right=%.0f -v low=%.0f -v high=%.0f", \
                                   r_left, r_right, low, high)\
-                         .sprintf(" -v wide=%.0f -v tall=%.0f", 1200 * (x1 - x0), 700 * (top - y0))
+                         .sprintf(" -v wide=%.0f -v tall=%.0f", wide * (x1 - x0), tall * (top - y0))
 if (listed > 0) {
     set label 10 by_step ? "step" : "token" at screen column2, first_row right font bold(10.5)
     set label 11 "bump" at screen column3, first_row right font bold(10.5)

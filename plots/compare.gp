@@ -20,8 +20,9 @@ array header[11] = ["model", "dtype", "policy", "kv", "activations", "workspace"
 do for [i = 1:11] {
     va = value("a_option_".header[i]); vb = value("b_option_".header[i])
     if (va ne vb) {
-        name_a = name_a.(name_a eq "" ? "" : ", ").header[i]." ".(va eq "" ? "?" : va)
-        name_b = name_b.(name_b eq "" ? "" : ", ").header[i]." ".(vb eq "" ? "?" : vb)
+        key = header[i] eq "policy" ? "" : header[i]." "
+        name_a = name_a.(name_a eq "" ? "" : ", ").key.(va eq "" ? "?" : va)
+        name_b = name_b.(name_b eq "" ? "" : ", ").key.(vb eq "" ? "?" : vb)
     }
     if (va eq vb && va ne "" && i < 11) {
         settings = settings.(settings eq "" ? "" : ",  ").header[i]." ".va
@@ -31,7 +32,7 @@ if (name_a eq "") {
     name_a = system("basename -- ".data_a); name_b = system("basename -- ".data_b)
     if (name_a eq name_b) { name_a = name_a." (first)"; name_b = name_b." (second)" }
 }
-cut(s) = strlen(s) > 28 ? s[1:25]."..." : s
+cut(s) = strlen(s) > 32 ? s[1:29]."..." : s
 name_a = cut(name_a); name_b = cut(name_b)
 
 # The finding: reserved at the last token that both reached; each at its end when there is none.
@@ -71,12 +72,14 @@ set yrange [low / u:high / u]
 set xlabel a_axis
 if (last - first < 10) { set xtics 1 }
 set ylabel unit_name(high).(low > 0 ? " (the axis starts at ".bytes(low).")" : "")
-set lmargin at screen 0.085
+set lmargin at screen 0.09
 set rmargin at screen 0.985
-set bmargin at screen 0.105
-set tmargin at screen top - 0.085
+set bmargin at screen 0.115
+one_column = strlen(name_a) > 18 || strlen(name_b) > 18
+set tmargin at screen top - (one_column ? 0.15 : 0.085)
 key_font = plain(11)
-set key at screen 0.085, top + 0.005 top left Left reverse horizontal maxrows 2 samplen 3 width 2 \
+set key at screen 0.09, top + 0.005 top left Left reverse horizontal \
+    maxrows (one_column ? 4 : 2) samplen 3 width 2 \
     spacing 1.25 font key_font
 name = "a"; load here."ending.gp"
 name = "b"; load here."ending.gp"

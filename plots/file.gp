@@ -8,4 +8,4 @@ if (system("test -r ".data." && test ! -d ".data." && echo ok") ne "ok") {
 }
 unpack = strlen(file) > 3 && file[strlen(file) - 2:*] eq ".gz" ? "gzip -dc" : \
          strlen(file) > 4 && file[strlen(file) - 3:*] eq ".zst" ? "zstd -dcq" : "cat"
-lines = "{ ".unpack." < ".data." || echo '(damaged)'; } 2> /dev/null"
+lines = "{ ".unpack." < ".data." || printf '\\n(damaged)\\n'; } 2> /dev/null"

@@ -18,9 +18,11 @@ function short_size(bytes) {
     return bytes % 1048576 ? bytes / 1024 "KiB" : bytes / 1048576 "MiB"
 }
 
-# block:2097152,round:512,fit:best,keep:all is block:2MiB.
+# block:2097152,round:512,fit:best,keep:all is block:2MiB: what is not said is as it is by default.
 function short_policy(policy) {
     sub(/,round:512/, "", policy); sub(/,fit:best/, "", policy); sub(/,keep:all/, "", policy)
+    sub(/^jemalloc,decay:-1$/, "jemalloc", policy); sub(/^direct:4096$/, "direct", policy)
+    sub(/^bfc:1048576$/, "bfc", policy)
     if (match(policy, /^block:[0-9]+/))
         policy = "block:" short_size(substr(policy, 7, RLENGTH - 6)) substr(policy, RLENGTH + 1)
     return policy

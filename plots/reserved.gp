@@ -38,11 +38,11 @@ set yrange [low / u:high / u]
 set xlabel r_axis
 if (r_right - r_left < 10) { set xtics 1 }
 set ylabel "reserved, ".unit_name(most)
-set lmargin at screen 0.085
-set rmargin at screen 0.755
-set bmargin at screen 0.105
+set lmargin at screen 0.09
+set rmargin at screen 0.72
+set bmargin at screen 0.115
 set tmargin at screen top
-set key at screen 0.765, top left top Left reverse vertical samplen 2 spacing 1.25 \
+set key at screen 0.73, top left top Left reverse vertical samplen 2 spacing 1.25 \
     title "at ".r_end left
 
 # The layers, the highest first: each is drawn from the axis up to the sum of all below and itself,

@@ -88,9 +88,11 @@ BEGIN {
 NR == 1 && !/^# memtrace trace / { fail("no trace of memtrace") }
 /^# *out of memory/ { ending = "out of memory"; next }
 /^# *interrupted/ { ending = "interrupted"; next }
+/^# command / { command = $3 }
 /^#/ { read_option(); next }
 NF == 0 { next }
-NF < 12 || $1 !~ /^[0-9]+$/ { fail("line " NR " is no event") }
+partial { fail("line " partial " is no event") }
+NF < 12 || $1 !~ /^[0-9]+$/ { partial = NR; next } # the last of a file that was cut short
 { events++ }
 every && (events - 1) % every == 0 { if (shades) cast(now() - 1) }
 $2 ~ /^(alloc|segment_)/ && ($6 $7 $9) !~ /^[0-9]+$/ {
@@ -150,6 +152,7 @@ $2 == "mark" {
     if ($3 < 0 || every) next
     cast(marks)
     if (!marks) first_ctx = $7
+    last_ctx = $7
     if ($7 != first_ctx + marks) by_step = 1
     marks++
     next
@@ -190,7 +193,11 @@ function mib(b) { return sprintf(b >= 10 * 1048576 ? "%.0f MiB" : "%.1f MiB", b 
 END {
     if (bad == "" && NR == 0) bad = "no trace of memtrace"
     if (bad == "" && every) { marks = int((events - 1) / every) + 1; if (shades) cast(marks - 1) }
-    if (bad == "" && !marks) bad = "no step ended"
+    if (bad == "" && !marks) bad = ending == "" ? "no step ended" : ending " before the end of the first step"
+    # A run goes on to the tokens that its header names, or says why not.
+    if (ending == "" && command == "run" && last_ctx + 0 < option["ctx"] + 0)
+        ending = "cut short after " last_ctx + 0 " of " option["ctx"] " tokens"
+    if (ending == "" && partial) ending = "cut short"
     printf "bad = '%s'\n", safe(bad, 200)
     if (bad != "") exit
 
@@ -295,7 +302,7 @@ END {
                (free ? ", " mib(free) " free" : "")
     }
     print "END_OF_NAMES"
-    for (bar = 4096; bar * 2 <= scaled / 5; bar *= 2) continue
+    for (bar = 4096; bar * 2 <= scaled / 3.4; bar *= 2) continue
 
     printf "settings = '%s'\nmodel_name = '%s'\nr_ending = '%s'\n", settings(), model_name(), ending
     printf "axis = '%s'\n", every ? "events" : by_step ? "steps" : \

@@ -15,7 +15,7 @@ every = 0
 events = system(lines." | LC_ALL=C awk '$2 == \"mark\" && $3 >= 0 { n = -1; exit } \
                                        !/^#/ { n++ } END { print n + 0 }'") + 0
 if (events > 0) { every = events / 1000 + 1 }
-x0 = 102; x1 = 960; y0 = 74; y1 = 546 # of the chart, in pixels of 1200 x 700
+x0 = 92; x1 = 792; y0 = 74; y1 = 488 # of the chart, in pixels
 script = "segments.awk"; load here."awk.gp"
 load sprintf("< %s | %s -v every=%d -v wide=%d -v tall=%d", lines, awk, every, x1 - x0, y1 - y0)
 if (bad ne "") { printerr file.": ".bad; exit status 2 }

@@ -2,7 +2,10 @@
 #
 # A chart sets `here`, the folder of the scripts, and `out`, the name of its output, and loads this
 # file. In the end it sets `title` and `settings`, loads title.gp, sets the output and draws: until
-# its input has been read and found good, nothing is written.
+# its input has been read and found good, nothing is written. A chart that needs another height than
+# 640 pixels sets `tall` first.
+wide = 1000
+if (!exists("tall")) { tall = 640 }
 
 # Okabe and Ito's colours, which stay apart in colour-blindness; paler shades of them for what is
 # free. What lies next to each other in a chart also differs in lightness.
@@ -43,13 +46,13 @@ if (!strstrt(GPVAL_TERMINALS." ", " ".terminal." ")) {
     printerr out.": this gnuplot has no ".terminal." terminal"; exit status 2
 }
 if (ending eq ".png") {
-    set terminal pngcairo noenhanced size 1200, 700 background "#FFFFFF" font "DejaVu Sans,12"
+    set terminal pngcairo noenhanced size wide, tall background "#FFFFFF" font "DejaVu Sans,12"
 }
 if (ending eq ".svg") {
-    set terminal svg noenhanced size 1200, 700 background "#FFFFFF" font "DejaVu Sans,16"
+    set terminal svg noenhanced size wide, tall background "#FFFFFF" font "DejaVu Sans,16"
 }
 if (ending eq ".pdf") {
-    set terminal pdfcairo noenhanced size 12.5in, 7.29in background "#FFFFFF" \
+    set terminal pdfcairo noenhanced size wide / 96.0 in, tall / 96.0 in background "#FFFFFF" \
         font "DejaVu Sans,12" fontscale 0.75
 }
 
@@ -61,8 +64,8 @@ bold_name = ending eq ".svg" ? 'DejaVu Sans" font-weight="bold' : "DejaVu Sans:B
 bold(size) = sprintf("%s,%.1f", bold_name, size * points)
 dot = ending eq ".svg" ? 0.62 : 1.0
 set xlabel offset 0, ending eq ".svg" ? 0.7 : 0
-pixel_x(p) = ending eq ".png" ? (p + 0.5) / 1199.0 : p / 1200.0
-pixel_y(p) = ending eq ".png" ? (p + 0.5) / 699.0 : p / 700.0
+pixel_x(p) = ending eq ".png" ? (p + 0.5) / (wide - 1) : p / (1.0 * wide)
+pixel_y(p) = ending eq ".png" ? (p + 0.5) / (tall - 1) : p / (1.0 * tall)
 
 word = out; load here."quote.gp"
 folder = "d=$(dirname -- ".word.") && test -d \"$d\" && test -w \"$d\""

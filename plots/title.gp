@@ -1,15 +1,28 @@
-# title.gp - the finding in bold, at most two lines; below it, in grey, how the run was set up.
-# Leaves in `top` where the chart may begin.
-room = 98 # letters that fit in one line
-title_lines = 1
-if (strlen(title) > room) {
-    cut = 0
-    middle = strlen(title) / 2 + 8 # two lines of about the same length
-    do for [i = 1:(middle < room ? middle : room)] { if (title[i:i] eq " ") { cut = i } }
-    if (cut > 0) { title = title[1:cut - 1]."\n".title[cut + 1:*]; title_lines = 2 }
+# title.gp - the finding in bold, in lines of about one length; below it, in grey, how the run was
+# set up. Leaves in `top` where the chart may begin.
+room = 86 # letters that fit in one line
+parts = strlen(title) <= room ? 1 : 2; title_lines = parts + 1; whole = title
+do for [try = 1:3] {
+    if (title_lines > parts && parts < 5) { # not yet, or not in as few lines
+        parts = try == 1 ? parts : parts + 1
+        rest = whole; title = ""; title_lines = 1
+        do for [k = 1:parts] {
+            aim = k < parts ? strlen(rest) / (parts - k + 1) : room # the nearest blank to that
+            cut = 0
+            do for [i = 1:(strlen(rest) < room + 1 ? strlen(rest) : room + 1)] {
+                # no line begins with a unit
+                if (rest[i:i] eq " " && strstrt("KMG%B", rest[i + 1:i + 1]) == 0 && \
+                    (cut == 0 || abs(i - aim) < abs(cut - aim))) { cut = i }
+            }
+            if ((k < parts || strlen(rest) > room) && cut > 0) {
+                title = title.rest[1:cut - 1]."\n"; rest = rest[cut + 1:*]; title_lines = title_lines + 1
+            }
+        }
+    }
 }
-if (strlen(settings) > 156) { settings = settings[1:153]."..." }
-set label 1001 title at screen 0.018, 0.958 left font bold(14) textcolor rgb black
-set label 1002 settings at screen 0.018, 0.958 - 0.04 * title_lines left font plain(10.5) \
-    textcolor rgb grey
-top = 0.915 - 0.04 * title_lines
+title = title.(strlen(rest) > room ? rest[1:room - 3]."..." : rest)
+if (strlen(settings) > 150) { settings = settings[1:147]."..." }
+set label 1001 title at screen 18.0 / wide, 1 - 29.0 / tall left font bold(14) textcolor rgb black
+set label 1002 settings at screen 18.0 / wide, 1 - (29.0 + 28 * title_lines) / tall left \
+    font plain(10) textcolor rgb grey
+top = 1 - (58.0 + 28 * title_lines) / tall

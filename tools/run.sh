@@ -20,7 +20,8 @@ draw reserved $out/mem.dat
 draw bumps $out/mem.dat
 ./memtrace --quiet --backend none --ctx 1024 --trace $out/map.trace "$@" >/dev/null
 draw segments $out/map.trace
-./memtrace --quiet --backend none --ctx 1024 --policy torch,expandable_segments:True >$out/expandable.dat
+./memtrace --quiet --backend none --ctx 1024 "$@" --policy torch,expandable_segments:True >$out/expandable.dat
 draw compare $out/mem.dat $out/expandable.dat
 sh plots/blocks.sh ./memtrace >$out/blocks.dat
 draw blocks $out/blocks.dat
+echo "more charts of policies and cache strategies: plots/lab.sh ./memtrace $out/lab"

@@ -1,0 +1,116 @@
+# sawtooth.gp - overhead per token of up to four runs, one under the other, their bumps on one axis.
+#
+#     memtrace --backend none --policy block:2MiB > a.dat         (and so on)
+#     gnuplot -c plots/sawtooth.gp a.dat b.dat c.dat OUT.png
+if (ARGC < 2 || ARGC > 5) {
+    printerr "usage: gnuplot -c plots/sawtooth.gp A.dat [B.dat ... up to 4] OUT.png|.svg|.pdf"
+    exit status 2
+}
+array given[5] = [ARG1, ARG2, ARG3, ARG4, ARG5]
+runs = ARGC - 1; out = given[ARGC]
+here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."style.gp"
+array data_of[4]
+do for [s = 1:runs] { file = given[s]; name = sprintf("s%d", s); load here."read.gp"; data_of[s] = data }
+get(s, what) = value(sprintf("s%d_%s", s, what))
+
+# What the headers say alike is the settings line; what they say differently names the runs.
+array header[10] = ["model", "dtype", "policy", "kv", "activations", "workspace", "backend", "ctx", \
+                    "batch", "prompt"]
+array title_of[4]
+do for [s = 1:runs] { title_of[s] = "" }
+settings = ""
+do for [i = 1:10] {
+    key = header[i]; differs = 0
+    do for [s = 2:runs] { differs = get(s, "option_".key) ne get(1, "option_".key) ? 1 : differs }
+    if (differs || (key eq "policy" && runs == 1)) {
+        do for [s = 1:runs] {
+            v = get(s, "option_".key); v = v eq "" ? "?" : v
+            title_of[s] = title_of[s].(title_of[s] eq "" ? "" : ", ").(key eq "policy" ? "" : key." ").v
+        }
+    } else {
+        v = get(1, "option_".key)
+        if (v ne "" && key ne "backend" && key ne "prompt") {
+            settings = settings.(settings eq "" ? "" : ",  ").key." ".v
+        }
+    }
+}
+cut(s) = strlen(s) > 40 ? s[1:37]."..." : s
+do for [s = 1:runs] {
+    if (title_of[s] eq "") { title_of[s] = system("basename -- ".data_of[s]) }
+    title_of[s] = cut(title_of[s])
+    if (get(s, "axis") ne s1_axis) {
+        printerr given[s].": x is ".get(s, "axis").", and ".s1_axis." in ".given[1]; exit status 2
+    }
+}
+
+# The least and the most overhead of each, at the ends of its steps.
+array low[4]; array high[4]; array last[4]
+left = s1_left; right = s1_right
+do for [s = 1:runs] {
+    eval sprintf("stats $s%d using ($12 - $8) name 'o' nooutput", s)
+    low[s] = o_min; high[s] = o_max; last[s] = get(s, "reserved") - get(s, "requested")
+    left = get(s, "left") < left ? get(s, "left") : left
+    right = get(s, "right") > right ? get(s, "right") : right
+}
+who = s1_model_name
+do for [s = 2:runs] { who = get(s, "model_name") eq who ? who : "GPT-2" }
+title = who.": "
+do for [s = 1:runs] {
+    title = title.(s == 1 ? "" : ", ").title_of[s].(s == 1 ? " ends " : " ").bytes(last[s])\
+                 .(s == 1 ? " over requested after " : " after ").(s == 1 ? plural(get(s, "bumps"), "bump") : \
+                                                                  sprintf("%d", get(s, "bumps")))
+}
+do for [s = 1:runs] {
+    if (get(s, "ending") ne "") {
+        title = title.sprintf("; %s: %s after %s", title_of[s], get(s, "ending"), get(s, "end"))
+    }
+}
+settings = "overhead: reserved - requested,  ".settings
+load here."title.gp"
+
+set lmargin at screen 0.1
+set rmargin at screen 0.98
+set xrange [left:right]
+if (right - left < 10) { set xtics 1 }
+set format x ""
+unset key
+array shade[4] = [blue, vermillion, green, purple]
+y0 = 0.115; gap = 0.052
+height = (top - y0 - gap * runs) / runs
+caption(s) = sprintf("%s: %s, overhead %s", title_of[s], plural(get(s, "bumps"), "bump"), bytes(low[s]))\
+             .(bytes(low[s]) eq bytes(high[s]) ? "" : " to ".bytes(high[s]))
+# About four tics: 1, 2 or 5 times a power of ten.
+nice(d) = d >= 5 ? 5 : d >= 2 ? 2 : 1
+tic(d) = nice(d / 10 ** floor(log10(d))) * 10 ** floor(log10(d))
+set output out
+set multiplot
+do for [s = 1:runs] {
+    b = y0 + (height + gap) * (runs - s)
+    set bmargin at screen b
+    set tmargin at screen b + height
+    u = unit(high[s])
+    span = high[s] - low[s] > 0 ? high[s] - low[s] : 0.1 * high[s] + KiB
+    bottom = (low[s] < 0.5 * high[s] ? 0 : low[s] - 0.08 * span) / u
+    set yrange [bottom:(high[s] + 0.08 * span) / u]
+    set ytics tic(((high[s] + 0.08 * span) / u - bottom) / 3)
+    set label 2 "overhead, ".unit_name(high[s]) at screen 0.02, screen b + height / 2 center rotate
+    set label 1 caption(s) at screen 0.1, screen b + height + 0.02 left font plain(11) \
+        textcolor rgb shade[s]
+    if (s == runs) { set format x "%g"; set xlabel s1_axis }
+    n = sprintf("s%d", s)
+    if (get(s, "ending") ne "") {
+        name = n; ending_at = 0.9; ending_right = get(s, "right") < left + 0.2 * (right - left)
+        load here."ending.gp"
+    }
+    # Hair lines where the bumps are, and dots if there are few.
+    bump = sprintf("$s%d using ($16 != 0 && int($0) %% 2 == 0 ? $1 : NaN)", s)
+    lines = get(s, "bumps") == 0 ? "" : get(s, "bumps") > 250 ? "" : \
+        bump.":(1.2 * high[s] / u + 1) with impulses linewidth 0.8 linecolor rgb '#C8C8C8', "
+    dots = get(s, "bumps") == 0 || get(s, "bumps") > 40 ? "" : \
+        bump.":(($12 - $8) / u) with points pointtype 7 pointsize 0.9 * dot linecolor rgb shade[s], "
+    eval "plot ".lines.dots.sprintf("$s%d using 1:(($12 - $8) / u) with lines linewidth 1.8 \
+        linecolor rgb shade[s]", s)
+    unset arrow; unset label
+}
+unset multiplot

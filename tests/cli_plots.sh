@@ -1,0 +1,231 @@
+#!/bin/sh
+# The charts: each script on small runs, its title's figures against figures computed here from the same
+# table, and on input that is missing, empty, cut short or of another kind.
+. tests/cli.shi
+
+if ! command -v gnuplot >/dev/null; then
+    skip "charts" "gnuplot is not installed"
+    finish
+fi
+
+draw() { # draw SCRIPT ARGUMENT...
+    command="gnuplot -c plots/$1.gp"
+    script=$1
+    shift
+    command="$command $*"
+    gnuplot -c "plots/$script.gp" "$@" >"$out" 2>"$err"
+    status=$?
+}
+
+is_png() {
+    [ "$(head -c 4 "$1" | tail -c 3)" = PNG ] && [ "$(wc -c <"$1")" -gt 5000 ]
+}
+
+words() { # words FILE.svg: what is written in it, in one line
+    sed -n 's/.*<text[^>]*>\(.*\)<\/text>.*/\1/p; s/^.*<tspan[^>]*>\(.*\)<\/tspan>.*/\1/p' "$1" |
+        sed 's/<[^>]*>//g' | tr '\n' ' ' | tr -s ' '
+}
+
+says() { # says FILE.svg TEXT
+    case $(words "$1") in
+    *"$2"*) return 0 ;;
+    esac
+    words "$1" | cut -c 1-300
+    return 1
+}
+
+# drawn SCRIPT TITLE INPUT...: a case: a PNG, and an SVG that says TITLE
+drawn() {
+    begin "$1: $2"
+    chart=$1
+    title=$2
+    shift 2
+    rm -f "$dir/chart.png" "$dir/chart.svg"
+    draw "$chart" "$@" "$dir/chart.png"
+    want ended 0
+    want empty "$err"
+    want is_png "$dir/chart.png"
+    draw "$chart" "$@" "$dir/chart.svg"
+    want ended 0
+    want says "$dir/chart.svg" "$title"
+}
+
+# rejects NAME SCRIPT TEXT INPUT...: a case: one line with TEXT, status 2, no output
+rejects() {
+    begin "$1"
+    text=$3
+    chart=$2
+    shift 3
+    rm -f "$dir/chart.png"
+    draw "$chart" "$@" "$dir/chart.png"
+    want ended 2
+    want lines 1 "$err"
+    want has "$err" "$text"
+    want no test -e "$dir/chart.png"
+}
+
+make_run() { # make_run NAME OPTION...: NAME.dat and NAME.trace
+    run_name=$1
+    shift
+    "$MEMTRACE" --quiet --backend none --trace "$dir/$run_name.trace" "$@" >"$dir/$run_name.dat"
+}
+
+mib() { # mib BYTES: as the charts write them
+    awk -v b="$1" 'BEGIN { printf "%.1f MiB", b / 1048576 }'
+}
+column() { # column N FILE: of the last row
+    grep -v '^#' "$2" | tail -n 1 | tr -s ' \t' '  ' | cut -d ' ' -f "$1"
+}
+over() { # over FILE: reserved - requested of the last row
+    mib $(($(column 13 "$1") - $(column 9 "$1")))
+}
+bumps() {
+    awk '!/^#/ && $18 != 0 { n++ } END { print n + 0 }' "$1"
+}
+
+make_run torch --ctx 40
+make_run grown --ctx 40 --policy torch,expandable_segments:True
+make_run small --ctx 40 --policy block:64KiB
+make_run large --ctx 40 --policy block:2MiB
+make_run tiny --ctx 1 --policy block:2MiB
+"$MEMTRACE" sweep --quiet --ctx 40 --kv static --policy direct --optimum >"$dir/optimum"
+"$MEMTRACE" sweep --quiet --ctx 40 --kv static --policy 'block:64KiB..4MiB*2' >"$dir/sizes"
+cat "$dir/optimum" "$dir/sizes" >"$dir/overhead"
+"$MEMTRACE" sweep --quiet --ctx 40 --kv concat,static --policy direct,torch,bfc >"$dir/policies"
+"$MEMTRACE" sweep --quiet --ctx 40 --model gpt2,gpt2-xl --policy torch,bfc >"$dir/models"
+"$MEMTRACE" predict --ctx 400 --policy torch >"$dir/default.tsv"
+"$MEMTRACE" predict --ctx 400 --policy torch,expandable_segments:True >"$dir/expandable.tsv"
+
+# ---- the titles ------------------------------------------------------------------------------------
+
+# peak_reserved is column 13, optimum_low 18, optimum_high 19, the policy 6, the model 1.
+best=$(awk '!/^#/ && $19 > 0 { low = $19 }
+    !/^#/ && $6 ~ /^block/ { if (!least || $13 <= least) { least = $13; size = $6 }; if ($13 > most) { most = $13; wrong = $6 } }
+    function words(s) { sub(/block:/, "", s); sub(/[KM]iB/, " &", s); return s }
+    function percent(p) { return sprintf(p < 9.95 ? "%.1f %%" : "%.0f %%", p) }
+    END { if (least < low) low = least
+          printf "is %s for static; %s with static costs %s", words(size), words(wrong), percent(100 * (most - low) / low) }' \
+    "$dir/overhead")
+drawn overhead "the best block size $best" "$dir/overhead"
+
+far=$(awk '!/^#/ && $6 ~ /^bfc/ { sum += 100 * ($13 - $18) / $18; n++ } END { printf "farthest is bfc (+%.0f %%)", sum / n }' \
+    "$dir/policies")
+drawn heatmap "$far" "$dir/policies"
+
+costs=$(awk '!/^#/ && $6 == "torch" { base[$1] = $13 }
+    !/^#/ && $6 ~ /^bfc/ { p[++n] = 100 * ($13 - base[$1]) / base[$1] }
+    END { low = p[1] < p[2] ? p[1] : p[2]; high = p[1] + p[2] - low; printf "bfc costs %.0f to %.0f %% against torch", low, high }' \
+    "$dir/models")
+drawn models "At 40 tokens $costs" "$dir/models"
+
+drawn sawtooth "block:64KiB ends $(over "$dir/small.dat") over requested after $(bumps "$dir/small.dat") bumps,\
+ block:2MiB $(over "$dir/large.dat") after $(bumps "$dir/large.dat")" "$dir/small.dat" "$dir/large.dat"
+
+drawn maps "at 40 tokens: expandable_segments:True reserves $(mib "$(column 13 "$dir/grown.dat")"), torch \
+$(mib "$(column 13 "$dir/torch.dat")")" "$dir/torch.trace" "$dir/grown.trace"
+# Its figures below the names are the ledger's.
+want says "$dir/chart.svg" "in $(column 16 "$dir/torch.dat") segments split $(mib "$(column 11 "$dir/torch.dat")")"
+want says "$dir/chart.svg" "in $(column 16 "$dir/grown.dat") segments split $(mib "$(column 11 "$dir/grown.dat")")"
+
+begin "maps: at a token that is asked for"
+at=$(mib "$(awk '$2 == 15 { print $13 }' "$dir/torch.dat")")
+draw maps "$dir/torch.trace" "$dir/chart.svg" 15
+want ended 0
+want says "$dir/chart.svg" "at 15 tokens: torch reserves $at"
+
+drawn predict "at 400 tokens: $(mib "$(column 3 "$dir/default.tsv")") allocated; reserved \
+$(mib "$(column 4 "$dir/expandable.tsv")") with expandable_segments:True, $(mib "$(column 4 "$dir/default.tsv")") with torch" \
+    "$dir/default.tsv" "$dir/expandable.tsv"
+
+drawn reserved "$(mib "$(column 9 "$dir/torch.dat")") requested, $(mib "$(column 13 "$dir/torch.dat")") reserved" "$dir/torch.dat"
+drawn bumps "in $(bumps "$dir/small.dat") bumps" "$dir/small.dat"
+drawn compare "$(mib "$(column 13 "$dir/grown.dat")") against $(mib "$(column 13 "$dir/torch.dat")")" \
+    "$dir/torch.dat" "$dir/grown.dat"
+drawn segments "$(mib "$(column 13 "$dir/torch.dat")") in $(column 16 "$dir/torch.dat") segments" "$dir/torch.trace"
+
+# ---- very small, and cut short ------------------------------------------------------------------------
+
+drawn sawtooth "block:2MiB ends $(over "$dir/tiny.dat") over requested after 0 bumps" "$dir/tiny.dat"
+drawn maps "at 1 token: block:2MiB reserves $(mib "$(column 13 "$dir/tiny.dat")")" "$dir/tiny.trace"
+drawn segments "$(mib "$(column 13 "$dir/tiny.dat")") in $(column 16 "$dir/tiny.dat") segments" "$dir/tiny.trace"
+
+half=$(($(wc -c <"$dir/torch.trace") / 2))
+head -c $half "$dir/torch.trace" >"$dir/cut.trace"
+last=$(awk '$2 == "mark" { t = $7 } END { print t }' "$dir/cut.trace")
+drawn segments "cut short after $last of 40 tokens" "$dir/cut.trace"
+drawn maps "torch: cut short after $last of 40 tokens" "$dir/cut.trace" "$dir/grown.trace"
+
+{ head -n 200 "$dir/default.tsv"; echo '# interrupted'; } >"$dir/interrupted.tsv"
+drawn predict "interrupted after $(head -n 200 "$dir/default.tsv" | tail -n 1 | cut -f 2) tokens" "$dir/interrupted.tsv"
+{ sed '/^10 /,$d' "$dir/large.dat"; echo '# interrupted'; } >"$dir/interrupted.dat"
+drawn sawtooth "block:2MiB: interrupted after 10 tokens" "$dir/small.dat" "$dir/interrupted.dat"
+{ sed '/block:1MiB/,$d' "$dir/sizes"; echo '# interrupted'; } >"$dir/interrupted.sweep"
+drawn overhead "interrupted, kv static" "$dir/interrupted.sweep"
+
+# ---- what is refused -----------------------------------------------------------------------------------
+
+: >"$dir/nothing"
+grep '^#' "$dir/sizes" >"$dir/header.sweep"
+grep '^#' "$dir/default.tsv" >"$dir/header.tsv"
+gzip -c "$dir/torch.trace" | head -c 20000 >"$dir/damaged.trace.gz"
+for chart in overhead heatmap models sawtooth maps predict segments reserved bumps blocks; do
+    rejects "$chart: a file that is missing" $chart "no such file" "$dir/missing"
+    rejects "$chart: an empty file" $chart "nothing: " "$dir/nothing"
+    case $chart in
+    sawtooth | reserved | bumps) other=torch.trace ;;
+    *) other=torch.dat ;;
+    esac
+    rejects "$chart: a table of another kind" $chart "$other: " "$dir/$other"
+done
+rejects "overhead: a header without rows" overhead "it has no rows" "$dir/header.sweep"
+rejects "overhead: no block:SIZE" overhead "no row with a policy block:SIZE" "$dir/policies"
+rejects "heatmap: several models" heatmap "several values of model" "$dir/models"
+rejects "models: several strategies" models "several values of kv" "$dir/policies"
+rejects "predict: a header without rows" predict "it has no rows" "$dir/header.tsv"
+rejects "predict: one of two is missing" predict "missing: no such file" "$dir/default.tsv" "$dir/missing"
+rejects "maps: a damaged file" maps "cut short, or not compressed" "$dir/torch.trace" "$dir/damaged.trace.gz"
+rejects "segments: a damaged file" segments "cut short, or not compressed" "$dir/damaged.trace.gz"
+begin "maps: a token that no step ends with"
+draw maps "$dir/torch.trace" "$dir/none.png" 41
+want ended 2
+want has "$err" "no step that ends with 41 tokens"
+want no test -e "$dir/none.png"
+for chart in overhead heatmap models sawtooth maps predict; do
+    begin "$chart: no arguments, another ending, a folder that is not there"
+    draw $chart
+    want ended 2
+    want has "$err" "usage: gnuplot -c plots/$chart.gp"
+    draw $chart "$dir/overhead" "$dir/chart.txt"
+    want ended 2
+    draw $chart "$dir/overhead" "$dir/none/chart.png"
+    want ended 2
+    want lines 1 "$err"
+done
+
+# ---- all at once ---------------------------------------------------------------------------------------
+
+if [ -n "$quick" ]; then
+    skip "lab.sh: all charts of the laboratory" "MEMTRACE_QUICK"
+else
+    begin "lab.sh: all charts of the laboratory"
+    command="plots/lab.sh $MEMTRACE $dir/lab --ctx 2"
+    sh plots/lab.sh "$MEMTRACE" "$dir/lab" --ctx 2 >"$out" 2>"$err"
+    status=$?
+    want ended 0
+    want empty "$err"
+    for chart in overhead policies models sawtooth blocks segments maps predict; do
+        want is_png "$dir/lab/$chart.png"
+    done
+fi
+begin "lab.sh: usage, and a program that is not there"
+command="plots/lab.sh"
+sh plots/lab.sh >"$out" 2>"$err"
+status=$?
+want ended 2
+want has "$err" "usage: plots/lab.sh"
+sh plots/lab.sh "$dir/no-program" "$dir/lab" >"$out" 2>"$err"
+status=$?
+want ended 2
+want lines 1 "$err"
+
+finish
