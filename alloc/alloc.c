@@ -45,6 +45,7 @@ struct mt_alloc {
     bool stamp;
     const mt_request *cause; /* of the events being sent */
     uint64_t cause_id;       /* MT_NO_ID outside a request */
+    mt_alloc_times *times;   /* NULL: nobody asks */
     mt_refusal refusal;
     mt_error broken; /* the first event that the ledger could not take */
 };
@@ -69,8 +70,13 @@ static void send(mt_alloc *a, mt_event *e) {
     if (a->broken.status == MT_OK && walk_all(a, &err) != MT_OK)
         a->broken = err;
 #endif
+    uint64_t begin = a->times != NULL ? now_ns() : 0;
     for (int i = 0; i < a->listeners; i++)
         a->listener[i].on_event(a->listener[i].context, e);
+    if (a->times != NULL) {
+        a->times->events++;
+        a->times->listen_ns += now_ns() - begin;
+    }
 }
 
 void mt_send_segment(mt_alloc *a, mt_event_kind kind, uint32_t number, uint32_t slot, uint8_t pool,
@@ -250,12 +256,9 @@ static void fill_entry(mt_alloc *a, uint32_t number, const mt_request *r, const 
     l->state = LIVE_USED;
 }
 
-mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_error *err) {
+static mt_status get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_error *err) {
     uint32_t number = 0;
     mt_place place;
-    *out = (mt_mem){ 0 };
-    if (request->bytes == 0)
-        return MT_OK;
     MT_TRY(free_entry(a, &number, err));
     a->cause = request;
     a->cause_id = a->next_id;
@@ -284,6 +287,24 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
     return settle(a, err);
 }
 
+/* A call's time, but for what listeners took of it. */
+static void add_time(mt_alloc_times *t, uint64_t begin, uint64_t listened) {
+    t->calls++;
+    t->alloc_ns += now_ns() - begin - (t->listen_ns - listened);
+}
+
+mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_error *err) {
+    *out = (mt_mem){ 0 };
+    if (request->bytes == 0)
+        return MT_OK;
+    if (a->times == NULL)
+        return get(a, request, out, err);
+    uint64_t begin = now_ns(), listened = a->times->listen_ns;
+    mt_status status = get(a, request, out, err);
+    add_time(a->times, begin, listened);
+    return status;
+}
+
 /* The entry of a handle, or NULL with a line that says what is wrong with it. */
 static live *find_live(const mt_alloc *a, mt_mem mem, mt_error *err) {
     uint32_t number = (uint32_t)mem.handle, generation = (uint32_t)(mem.handle >> 32);
@@ -301,9 +322,7 @@ static live *find_live(const mt_alloc *a, mt_mem mem, mt_error *err) {
     return NULL;
 }
 
-mt_status mt_alloc_put(mt_alloc *a, mt_mem *mem, mt_error *err) {
-    if (mem->handle == 0)
-        return MT_OK;
+static mt_status put(mt_alloc *a, mt_mem *mem, mt_error *err) {
     live *l = find_live(a, *mem, err);
     if (l == NULL)
         return MT_BAD;
@@ -311,6 +330,21 @@ mt_status mt_alloc_put(mt_alloc *a, mt_mem *mem, mt_error *err) {
     *mem = (mt_mem){ 0 };
     a->policy->ops->put(a->policy, l->block);
     return settle(a, err);
+}
+
+mt_status mt_alloc_put(mt_alloc *a, mt_mem *mem, mt_error *err) {
+    if (mem->handle == 0)
+        return MT_OK;
+    if (a->times == NULL)
+        return put(a, mem, err);
+    uint64_t begin = now_ns(), listened = a->times->listen_ns;
+    mt_status status = put(a, mem, err);
+    add_time(a->times, begin, listened);
+    return status;
+}
+
+void mt_alloc_time(mt_alloc *a, mt_alloc_times *times) {
+    a->times = times;
 }
 
 mt_status mt_alloc_use(mt_alloc *a, mt_mem mem, uint32_t stream, mt_error *err) {

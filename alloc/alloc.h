@@ -87,6 +87,16 @@ void mt_alloc_unlisten(mt_alloc *a);
 /* Stamps events with monotonic nanoseconds (off at first, so that equal runs give equal events). */
 void mt_alloc_stamp(mt_alloc *a, bool on);
 
+/* Time spent in requests and frees, policy and ledger included, and in listeners. */
+typedef struct mt_alloc_times {
+    uint64_t calls, events; /* of get and put; sent to listeners */
+    uint64_t alloc_ns, listen_ns;
+} mt_alloc_times;
+
+/* Adds to *times from now on, at the cost of two looks at the clock a call and two an event; NULL:
+ * no more. */
+void mt_alloc_time(mt_alloc *a, mt_alloc_times *times);
+
 const mt_ledger *mt_alloc_ledger(const mt_alloc *a);
 mt_source *mt_alloc_source(const mt_alloc *a);
 const char *mt_alloc_policy(const mt_alloc *a); /* name and options in effect */

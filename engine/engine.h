@@ -76,6 +76,10 @@ mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_optio
 mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next,
                          mt_error *err);
 
+/* Forgets the tokens after the first `tokens`, so that a step at that place can be done again; false,
+ * and nothing is forgotten, for a cache whose rows do not stay where they are (concat). */
+bool mt_engine_rewind(mt_engine *e, uint32_t tokens);
+
 /* Copies logits of the last step to host memory: rows [first, first + rows) of logits_rows. */
 mt_status mt_engine_logits(mt_engine *e, uint32_t first, uint32_t rows, float *host, mt_error *err);
 

@@ -175,17 +175,27 @@ static mt_status head(pass *p, int32_t *next, mt_error *err)
     return MT_OK;
 }
 
+static void begin(pass *p, const char *range)
+{
+    if (p->d->range_begin != NULL)
+        p->d->range_begin(p->d, range);
+}
+
+static void end(pass *p)
+{
+    if (p->d->range_end != NULL)
+        p->d->range_end(p->d);
+}
+
 static mt_status layer(pass *p, uint32_t l, mt_error *err)
 {
     char name[24];
     snprintf(name, sizeof name, "layer %u", l);
-    if (p->d->range_begin != NULL)
-        p->d->range_begin(p->d, name);
+    begin(p, name);
     mt_status status = attention(p, l, err);
     if (status == MT_OK)
         status = mlp(p, l, err);
-    if (p->d->range_end != NULL)
-        p->d->range_end(p->d);
+    end(p);
     return status;
 }
 
@@ -194,7 +204,10 @@ static mt_status recipe(pass *p, const int32_t *ids, int32_t *next, mt_error *er
     MT_TRY(embed(p, ids, err));
     for (uint32_t l = 0; l < p->c->layers; l++)
         MT_TRY(layer(p, l, err));
-    return head(p, next, err);
+    begin(p, "head");
+    mt_status status = head(p, next, err);
+    end(p);
+    return status;
 }
 
 static pass new_pass(mt_engine *e, uint32_t T, uint32_t first)

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MT_ITEMS 16
+#define MT_ITEMS MT_HEADS
 
 /* One call's arguments, and how it is cut. */
 typedef struct attention_call {
@@ -52,11 +52,34 @@ static void locate(mt_chunk *chunk, const mt_kv_view *kv, uint32_t b, uint32_t b
     }
 }
 
+/* Longest head whose chunks are copied together. */
+#define MT_TOGETHER 128
+
+/* A head's columns of a chunk, side by side. Its rows lie so far apart in the cache that they share
+ * few places of the nearest processor cache and push each other out; several queries read them. */
+typedef struct together {
+    float k[MT_CHUNK][MT_TOGETHER];
+    float v[MT_CHUNK][MT_TOGETHER];
+} together;
+
+/* Copies the head at `column` and lets the chunk point to the copy, at column 0. */
+static void bring_together(mt_chunk *chunk, together *copy, size_t column, uint32_t n, size_t D) {
+    float *k = copy->k[0], *v = copy->v[0];
+    for (uint32_t j = 0; j < n; j++, k += D, v += D) {
+        memcpy(k, chunk->k[j] + column, D * sizeof *k);
+        memcpy(v, chunk->v[j] + column, D * sizeof *v);
+        chunk->k[j] = k;
+        chunk->v[j] = v;
+    }
+}
+
 /* One block: heads h0 .. h1 - 1 and new tokens t0 .. t1 - 1 of sequence b. */
 static void attend_block(const attention_call *a, uint32_t b, uint32_t h0, uint32_t h1, uint32_t t0,
                          uint32_t t1) {
     const size_t D = a->D, C = a->H * D, row = (size_t)b * a->T;
     const float scale = 1.0f / sqrtf((float)a->D);
+    const bool copies = t1 - t0 > 1 && h1 - h0 == 1 && D <= MT_TOGETHER;
+    together copy;
     mt_softmax state[MT_ITEMS];
     for (int i = 0; i < MT_ITEMS; i++)
         state[i] = (mt_softmax){ .max = -INFINITY, .sum = 0 };
@@ -65,14 +88,23 @@ static void attend_block(const attention_call *a, uint32_t b, uint32_t h0, uint3
 
     for (uint32_t place = 0; place < a->first + t1; place += MT_CHUNK) {
         mt_chunk chunk;
-        locate(&chunk, a->kv, b, place, least(MT_CHUNK, a->first + t1 - place), C);
+        uint32_t n = least(MT_CHUNK, a->first + t1 - place);
+        locate(&chunk, a->kv, b, place, n, C);
+        if (t1 - t0 == 1) {
+            a->simd->attend_heads(a->out + (row + t0) * C + h0 * D, state,
+                                  a->qkv + (row + t0) * 3 * C + h0 * D, &chunk, h0 * D, n, h1 - h0,
+                                  D, scale);
+            continue;
+        }
+        if (copies)
+            bring_together(&chunk, &copy, h0 * D, n, D);
         for (uint32_t h = h0; h < h1; h++)
             for (uint32_t t = t0; t < t1; t++) {
                 uint32_t seen = a->first + t + 1;
                 if (seen > place)
                     a->simd->attend(a->out + (row + t) * C + h * D,
                                     &state[(h - h0) * a->queries + t - t0],
-                                    a->qkv + (row + t) * 3 * C + h * D, &chunk, h * D,
+                                    a->qkv + (row + t) * 3 * C + h * D, &chunk, copies ? 0 : h * D,
                                     least(MT_CHUNK, seen - place), D, scale);
             }
     }

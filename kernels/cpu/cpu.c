@@ -6,7 +6,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu_isa.h"
 
-#include <cblas.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +48,15 @@ static int usable_cores(void) {
     if (count == 0)
         count = (int)sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : count < MT_MOST_THREADS ? count : MT_MOST_THREADS;
+}
+
+/* Whether products gain from asking for weights ahead of time; see simd.h. */
+static bool intel(void) {
+#ifdef __x86_64__
+    return __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
 }
 
 static mt_status choose_simd(const mt_simd **simd, const char *isa, mt_error *err) {
@@ -99,12 +107,14 @@ static const mt_device cpu_table = {
     .argmax = mt_cpu_argmax,
     .sync = cpu_sync,
     .close = cpu_close,
+    .read = mt_cpu_read,
+    .nothing = mt_cpu_nothing,
 };
 
 /* "cpu, 2 threads, avx512, OpenBLAS 0.3.21": of BLAS's own description, name and version. */
 static void describe(mt_cpu *c) {
     char blas[40] = "OpenBLAS", version[24] = "";
-    sscanf(openblas_get_config(), "%39s %23s", blas, version);
+    sscanf(c->blas->get_config(), "%39s %23s", blas, version);
     snprintf(c->device.description, sizeof c->device.description, "cpu, %d thread%s, %s, %s %s",
              c->threads, c->threads == 1 ? "" : "s", c->simd->name, blas, version);
 }
@@ -120,8 +130,11 @@ mt_status mt_device_cpu_with(mt_device **out, int threads, const char *isa, mt_e
         return mt_fail(err, MT_FAILED, "cpu: no memory for %zu bytes", sizeof *c);
     *c = (mt_cpu){ .device = cpu_table,
                    .threads = threads > 0 ? threads : usable_cores(),
-                   .simd = simd };
-    mt_status status = mt_pool_open(&c->pool, c->threads, err);
+                   .simd = simd,
+                   .ahead = intel() };
+    mt_status status = mt_blas_load(&c->blas, c->threads, err);
+    if (status == MT_OK)
+        status = mt_pool_open(&c->pool, c->threads, err);
     if (status != MT_OK) {
         free(c);
         return status;

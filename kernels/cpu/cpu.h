@@ -7,6 +7,7 @@
 #ifndef MT_KERNELS_CPU_CPU_H
 #define MT_KERNELS_CPU_CPU_H
 
+#include "kernels/cpu/blas.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/device.h"
@@ -16,6 +17,8 @@ typedef struct mt_cpu {
     int threads;
     mt_pool *pool;
     const mt_simd *simd;
+    bool ahead; /* products ask for weights ahead of time */
+    const mt_blas *blas;
 } mt_cpu;
 
 /* Below this many multiply-adds (or elements moved) one thread is done before a second has begun.
@@ -55,5 +58,7 @@ void mt_cpu_kv_write(mt_device *d, const mt_kv_view *kv, const float *qkv, uint3
 void mt_cpu_attention(mt_device *d, float *out, const float *qkv, const mt_kv_view *kv, uint32_t B,
                       uint32_t T, uint32_t first, uint32_t H, uint32_t D, float *scratch);
 void mt_cpu_argmax(mt_device *d, int32_t *ids, const float *logits, uint32_t R, uint32_t V);
+void mt_cpu_read(mt_device *d, const float *x, size_t n);
+void mt_cpu_nothing(mt_device *d);
 
 #endif

@@ -8,6 +8,7 @@
 #include "kernels/cpu/pool.h"
 
 #include <linux/futex.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -81,6 +82,7 @@ static bool work(mt_pool *p) {
 
 static void *thread_main(void *argument) {
     mt_pool *p = argument;
+    omp_set_num_threads(1); /* a library called in here starts no threads of its own */
     for (unsigned seen = 0;;) {
         wait_while(p, &p->call, seen);
         seen = atomic_load(&p->call); /* before anything else: a later call must not be missed */

@@ -15,6 +15,9 @@
  */
 #define MT_CHUNK 32
 
+/* Heads of one query that are handled together at most. */
+#define MT_HEADS 16
+
 /* Where the keys and the values of one chunk's places lie, one row of all heads each. */
 typedef struct mt_chunk {
     const float *k[MT_CHUNK];
@@ -35,6 +38,11 @@ typedef struct mt_simd {
     void (*product)(float *out, size_t stride, const float *x, const float *W, uint32_t R, size_t N,
                     size_t K, bool add);
 
+    /* The same, asking for W ahead of time. Which is faster depends on the processor: Intel's needed
+     * it here, on AMD's it cost a fifth. */
+    void (*product_ahead)(float *out, size_t stride, const float *x, const float *W, uint32_t R,
+                          size_t N, size_t K, bool add);
+
     /* x[i] += b[i] for i < n (b may be NULL), then x[i] = gelu(x[i]) when gelu. */
     void (*finish)(float *x, const float *b, size_t n, bool gelu);
 
@@ -47,8 +55,16 @@ typedef struct mt_simd {
     void (*attend)(float *out, mt_softmax *state, const float *q, const mt_chunk *chunk,
                    size_t column, uint32_t n, size_t D, float scale);
 
+    /* The same for `heads` (up to MT_HEADS) neighbouring heads of one query, q, out and state side by
+     * side: the cache's rows are read in order, which is what memory is fast at. Same results. */
+    void (*attend_heads)(float *out, mt_softmax *state, const float *q, const mt_chunk *chunk,
+                         size_t column, uint32_t n, uint32_t heads, size_t D, float scale);
+
     /* The largest of x[n], NaN left out; -infinity when nothing is left. */
     float (*max)(const float *x, size_t n);
+
+    /* The sum of x[n], in an order of its own: for reading memory as fast as it goes. */
+    float (*sum)(const float *x, size_t n);
 } mt_simd;
 
 extern const mt_simd mt_simd_portable;

@@ -90,20 +90,30 @@ INLINE void dots(float *out, size_t stride, const float *x, const float *w, size
 }
 
 /* The first rows bring a row of W from memory, the others find it in the nearest cache. */
-TARGET static void product(float *out, size_t stride, const float *x, const float *W, uint32_t R,
-                           size_t N, size_t K, bool add) {
+INLINE void product_of(float *out, size_t stride, const float *x, const float *W, uint32_t R,
+                       size_t N, size_t K, bool add, bool fetch) {
     for (size_t n = 0; n < N; n++, out++) {
         const float *w = W + n * K;
         uint32_t r = R >= ROWS ? ROWS : 1;
         if (r == ROWS)
-            dots(out, stride, x, w, K, ROWS, add, true);
+            dots(out, stride, x, w, K, ROWS, add, fetch);
         else
-            dots(out, stride, x, w, K, 1, add, true);
+            dots(out, stride, x, w, K, 1, add, fetch);
         for (; r + ROWS <= R; r += ROWS)
             dots(out + r * stride, stride, x + r * K, w, K, ROWS, add, false);
         for (; r < R; r++)
             dots(out + r * stride, stride, x + r * K, w, K, 1, add, false);
     }
+}
+
+TARGET static void product(float *out, size_t stride, const float *x, const float *W, uint32_t R,
+                           size_t N, size_t K, bool add) {
+    product_of(out, stride, x, W, R, N, K, add, false);
+}
+
+TARGET static void product_ahead(float *out, size_t stride, const float *x, const float *W,
+                                 uint32_t R, size_t N, size_t K, bool add) {
+    product_of(out, stride, x, W, R, N, K, add, true);
 }
 
 /* gelu(x) = x / 2 (1 + tanh u) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), a form
@@ -150,26 +160,43 @@ TARGET static void layernorm(float *out, const float *x, const float *w, const f
  * A chunk's scores, their maximum, exp, and the weighted sum of values: the streamed softmax one
  * chunk at a time. A score is summed in LANES partial sums; element d of out gathers the places in
  * order. Places past n get the score -infinity, and with it weight 0. */
-INLINE void scores(float *s, const float *q, const mt_chunk *c, size_t column, uint32_t n, size_t D,
-                   float scale) {
-    for (uint32_t j = 0; j < n; j += 4) {
-        const float *k[4];
-        vec acc[4];
-        for (uint32_t i = 0; i < 4; i++) {
-            k[i] = c->k[j + i < n ? j + i : n - 1] + column;
-            acc[i] = v_set(0);
-        }
-        for (size_t d = 0; d < D; d += LANES) {
-            vec qd = load_part(q + d, D - d);
-            for (int i = 0; i < 4; i++)
-                acc[i] = v_fma(qd, load_part(k[i] + d, D - d), acc[i]);
-        }
-        v_sum4(s + j, acc[0], acc[1], acc[2], acc[3]);
+
+/* Scores of places j .. j + 3, before scaling; those past n repeat the last one. */
+INLINE void scores4(float *s, const float *q, const mt_chunk *c, size_t column, uint32_t j,
+                    uint32_t n, size_t D) {
+    const float *k[4];
+    vec acc[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        k[i] = c->k[j + i < n ? j + i : n - 1] + column;
+        acc[i] = v_set(0);
     }
+    for (size_t d = 0; d < D; d += LANES) {
+        vec qd = load_part(q + d, D - d);
+        for (int i = 0; i < 4; i++)
+            acc[i] = v_fma(qd, load_part(k[i] + d, D - d), acc[i]);
+    }
+    v_sum4(s, acc[0], acc[1], acc[2], acc[3]);
+}
+
+/* Scores become weights exp(score - max); updates the state and returns what earlier sums keep. */
+INLINE float weights(float *p, mt_softmax *state, uint32_t n, float scale) {
     for (uint32_t j = 0; j < n; j++)
-        s[j] *= scale;
+        p[j] *= scale;
     for (uint32_t j = n; j < MT_CHUNK; j++)
-        s[j] = -INFINITY;
+        p[j] = -INFINITY;
+    vec top = v_set(state->max), sum = v_set(0);
+    for (int j = 0; j < MT_CHUNK; j += LANES)
+        top = v_max(v_load(p + j), top);
+    float max = v_top(top);
+    for (int j = 0; j < MT_CHUNK; j += LANES) {
+        vec e = v_exp(v_sub(v_load(p + j), v_set(max)));
+        v_store(p + j, e);
+        sum = v_add(sum, e);
+    }
+    float keep = v_lane0(v_exp(v_set(state->max - max)));
+    state->sum = state->sum * keep + v_sum(sum);
+    state->max = max;
+    return keep;
 }
 
 /* out[d] = out[d] * keep + sum over j of p[j] v[j][d], for as many vectors as `columns`, a constant
@@ -192,24 +219,47 @@ INLINE void weigh(float *out, const float *p, const mt_chunk *c, size_t column, 
 INLINE void attend_of(float *out, mt_softmax *state, const float *q, const mt_chunk *c,
                       size_t column, uint32_t n, size_t D, float scale) {
     float p[MT_CHUNK] __attribute__((aligned(64)));
-    scores(p, q, c, column, n, D, scale);
-    vec top = v_set(state->max), sum = v_set(0);
-    for (int j = 0; j < MT_CHUNK; j += LANES)
-        top = v_max(v_load(p + j), top);
-    float max = v_top(top);
-    for (int j = 0; j < MT_CHUNK; j += LANES) {
-        vec e = v_exp(v_sub(v_load(p + j), v_set(max)));
-        v_store(p + j, e);
-        sum = v_add(sum, e);
-    }
-    float keep = v_lane0(v_exp(v_set(state->max - max)));
-    state->sum = state->sum * keep + v_sum(sum);
-    state->max = max;
+    for (uint32_t j = 0; j < n; j += 4)
+        scores4(p + j, q, c, column, j, n, D);
+    float keep = weights(p, state, n, scale);
     size_t d = 0;
     for (; d + COLUMNS * LANES <= D; d += COLUMNS * LANES)
         weigh(out + d, p, c, column + d, n, keep, COLUMNS * LANES, COLUMNS);
     for (; d < D; d += LANES)
         weigh(out + d, p, c, column + d, n, keep, D - d, 1);
+}
+
+/* out[d] += the weighted values of places j .. j + rows - 1, in order; rows is a constant. */
+INLINE void weigh_rows(float *out, const float *p, const mt_chunk *c, size_t column, uint32_t j,
+                       size_t D, int rows) {
+    for (size_t d = 0; d < D; d += LANES) {
+        vec acc = load_part(out + d, D - d);
+        for (int i = 0; i < rows; i++)
+            acc = v_fma(v_set(p[j + i]), load_part(c->v[j + i] + column + d, D - d), acc);
+        store_part(out + d, acc, D - d);
+    }
+}
+
+/* Places outside, heads inside: rows of the cache are read from end to end, four side by side. The
+ * sums are those of attend_of. */
+INLINE void attend_heads_of(float *out, mt_softmax *state, const float *q, const mt_chunk *c,
+                            size_t column, uint32_t n, uint32_t heads, size_t D, float scale) {
+    float p[MT_HEADS][MT_CHUNK] __attribute__((aligned(64)));
+    for (uint32_t j = 0; j < n; j += 4)
+        for (uint32_t h = 0; h < heads; h++)
+            scores4(p[h] + j, q + h * D, c, column + h * D, j, n, D);
+    for (uint32_t h = 0; h < heads; h++) {
+        vec keep = v_set(weights(p[h], &state[h], n, scale));
+        for (size_t d = 0; d < D; d += LANES)
+            store_part(out + h * D + d, v_mul(load_part(out + h * D + d, D - d), keep), D - d);
+    }
+    uint32_t j = 0;
+    for (; j + 4 <= n; j += 4)
+        for (uint32_t h = 0; h < heads; h++)
+            weigh_rows(out + h * D, p[h], c, column + h * D, j, D, 4);
+    for (; j < n; j++)
+        for (uint32_t h = 0; h < heads; h++)
+            weigh_rows(out + h * D, p[h], c, column + h * D, j, D, 1);
 }
 
 /* Every published GPT-2 has heads of 64, so that size has loops with constant bounds. The
@@ -220,6 +270,14 @@ TARGET static void attend(float *out, mt_softmax *state, const float *q, const m
         attend_of(out, state, q, c, column, n, 64, scale);
     else
         attend_of(out, state, q, c, column, n, D, scale);
+}
+
+TARGET static void attend_heads(float *out, mt_softmax *state, const float *q, const mt_chunk *c,
+                                size_t column, uint32_t n, uint32_t heads, size_t D, float scale) {
+    if (D == 64)
+        attend_heads_of(out, state, q, c, column, n, heads, 64, scale);
+    else
+        attend_heads_of(out, state, q, c, column, n, heads, D, scale);
 }
 
 /* ---- maximum ------------------------------------------------------------------------------- */
@@ -234,5 +292,18 @@ TARGET static float largest(const float *x, size_t n) {
     return best;
 }
 
+/* ---- sum ------------------------------------------------------------------------------------ */
+TARGET static float sum_of(const float *x, size_t n) {
+    vec acc[4] = { v_set(0), v_set(0), v_set(0), v_set(0) };
+    size_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int j = 0; j < 4; j++)
+            acc[j] = v_add(acc[j], v_load(x + i + j * LANES));
+    float sum = v_sum(v_add(v_add(acc[0], acc[1]), v_add(acc[2], acc[3])));
+    for (; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
 #define MT_SIMD_TABLE(label)                                                                       \
-    { label, product, finish, layernorm, attend, largest }
+    { label, product, product_ahead, finish, layernorm, attend, attend_heads, largest, sum_of }

@@ -84,6 +84,7 @@ static void device_close(mt_device *d) {
     if (c->stream != NULL)
         MT_CUDA_NOTE(c, 0, cudaStreamSynchronize(c->stream));
     mt_cuda_drop_graph(c);
+    mt_cuda_drop_events(c);
     if (c->blas != NULL)
         MT_CUDA_NOTE(c, 0, cublasDestroy(c->blas));
     if (c->stream != NULL)
@@ -111,6 +112,10 @@ static void fill_table(mt_device *d) {
     d->sync = device_sync;
     d->close = device_close;
     d->use_workspace = mt_cuda_use_workspace;
+    d->read = mt_cuda_read;
+    d->nothing = mt_cuda_nothing;
+    d->stamp = mt_cuda_stamp;
+    d->stamps = mt_cuda_stamps;
     d->range_begin = range_begin;
     d->range_end = range_end;
     d->record = mt_cuda_record;

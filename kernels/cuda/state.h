@@ -34,6 +34,8 @@ struct mt_cuda {
     mt_cuda_note notes[MT_CUDA_NOTES];
     uint32_t noted;
     uint64_t before_graph; /* used bytes before the recording */
+    cudaEvent_t *event;    /* [event_room], of which `events` are made: the notes of stamp */
+    uint32_t events, event_room;
     size_t total;
     int major, minor;
 };
@@ -96,6 +98,11 @@ mt_status mt_cuda_record(mt_device *d, mt_error *err);
 mt_status mt_cuda_record_end(mt_device *d, mt_error *err);
 void mt_cuda_replay(mt_device *d, uint32_t first);
 void mt_cuda_drop_graph(mt_cuda *c);
+void mt_cuda_read(mt_device *d, const float *x, size_t n);
+void mt_cuda_nothing(mt_device *d);
+void mt_cuda_stamp(mt_device *d, uint32_t i);
+mt_status mt_cuda_stamps(mt_device *d, double *ms, uint32_t count, mt_error *err);
+void mt_cuda_drop_events(mt_cuda *c);
 
 /* Threads of a block where the kernel does not decide. */
 static inline uint32_t mt_cuda_block(const mt_cuda *c) {

@@ -62,6 +62,14 @@ static void none_argmax(mt_device *d, int32_t *ids, const float *logits, uint32_
     (void)d, (void)ids, (void)logits, (void)R, (void)V;
 }
 
+static void none_read(mt_device *d, const float *x, size_t n) {
+    (void)d, (void)x, (void)n;
+}
+
+static void none_nothing(mt_device *d) {
+    (void)d;
+}
+
 static mt_status none_sync(mt_device *d, mt_error *err) {
     (void)d, (void)err;
     return MT_OK;
@@ -88,6 +96,8 @@ mt_status mt_device_none(mt_device **out, mt_error *err) {
         .argmax = none_argmax,
         .sync = none_sync,
         .close = none_close,
+        .read = none_read,
+        .nothing = none_nothing,
     };
     mt_device *d = malloc(sizeof *d);
     if (d == NULL)

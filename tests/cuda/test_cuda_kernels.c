@@ -428,6 +428,24 @@ static void copies_with_large_pitches(void **state) {
     close_pair(&p);
 }
 
+/* Nothing to compare: the guard pages see a read beyond the end. */
+static void reading_stays_inside(void **state) {
+    (void)state;
+    pair p;
+    open_pair(&p, 32);
+    mt_device *d = p.cuda.device;
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        twin x = new_twin(&p, sizes[i]);
+        d->read(d, x.dev, sizes[i]);
+        d->nothing(d);
+        p.cpu->read(p.cpu, x.host, sizes[i]);
+        p.cpu->nothing(p.cpu);
+        done(&p);
+        drop(&p, &x);
+    }
+    close_pair(&p);
+}
+
 static void impossible_blocks_are_refused(void **state) {
     (void)state;
     static const uint32_t wrong[] = { 1, 33, 1056 };
@@ -453,6 +471,7 @@ int main(void) {
         TEST(argmax_finds_the_lowest_of_the_largest),
         TEST(copies_by_rows),
         TEST(copies_with_large_pitches),
+        TEST(reading_stays_inside),
         TEST(impossible_blocks_are_refused),
     };
     return cmocka_run_group_tests_name("cuda kernels", tests, NULL, NULL);

@@ -1,0 +1,291 @@
+/* study.c - `memtrace study`: why 1000 times less arithmetic is not 1000 times less time.
+ *
+ * For each context a step with a cache and one without are timed, split by what they do, and set
+ * against what the machine can do: how fast it reads memory, computes and starts work, measured in
+ * the same minute. */
+#include "cli/study.h"
+
+#include "cli/list.h"
+#include "base/size.h"
+#include "reports/summary.h"
+#include "reports/table.h"
+#include "reports/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_CONTEXTS "16,64,128,256,512,768,1000"
+#define DEFAULT_PROMPT   8
+#define CONTEXTS_MOST    256
+
+static const char doc[] =
+    "Measures a decoding step with and without a KV cache at several contexts: latency, "
+    "arithmetic, "
+    "bytes, what the machine could do, and where the time goes.\v"
+    "The table on stdout has three blocks (gnuplot's index 0 to 2): latency and work by context, "
+    "the "
+    "split of a step, the kernels. Lines with # at the end name what a step is bound by, with the "
+    "figures, and add up a generation from --prompt-tokens (8) to --ctx both ways.\n\n"
+    "Each figure is a median of --repeat steps after two to warm up; steps with every kernel timed "
+    "are "
+    "taken by turns with plain ones. A cached step is done again at the same place, or, with --kv "
+    "concat, which cannot, the last steps up to the context count. --kv is static unless given: "
+    "concat "
+    "copies the cache at every step.\n\n"
+    "Examples:\n"
+    "  memtrace study > study.dat\n"
+    "  memtrace study --contexts 128..1024+128 --kv concat --profile step.json\n"
+    "  memtrace study --backend cuda --logits all --repeat 21 > a40.dat\n\n"
+    "step.json opens in Perfetto (ui.perfetto.dev) or chrome://tracing.";
+
+typedef struct study_options {
+    cli_options engine;
+    const char *contexts, *profile;
+    uint64_t repeat;
+} study_options;
+
+enum { KEY_CONTEXTS = 512, KEY_REPEAT, KEY_PROFILE };
+
+static const struct argp_option options[] = {
+    { 0, 0, 0, 0, "The study:", -1 },
+    { "contexts", KEY_CONTEXTS, "LIST", 0, "tokens in the cache (" DEFAULT_CONTEXTS ")", 0 },
+    { "repeat", KEY_REPEAT, "N", 0, "steps that each median is of (5)", 0 },
+    { "profile", KEY_PROFILE, "FILE", 0,
+      "write the cached step at the largest context as a Chrome trace", 0 },
+    { 0 },
+};
+
+/* Options of run that mean nothing here. */
+static void refuse(struct argp_state *state, const cli_options *o) {
+    if (o->prompt || o->prompt_file || o->prompt_ids)
+        argp_error(state, "study feeds seeded ids: --prompt-tokens is the prompt of its totals");
+    if (o->graph)
+        argp_error(state, "study measures a recorded step by itself where the device can record");
+    if (o->kv != NULL && strcmp(o->kv, "none") == 0)
+        argp_error(state, "--kv none has no cached step; study measures the uncached one anyway");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    study_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->engine;
+        return 0;
+    case KEY_CONTEXTS:
+        o->contexts = arg;
+        return 0;
+    case KEY_REPEAT:
+        o->repeat = cli_number(state, "repeat", arg, 1, 1000);
+        return 0;
+    case KEY_PROFILE:
+        o->profile = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        cli_unexpected(state, arg, "");
+        return 0;
+    case ARGP_KEY_END:
+        refuse(state, &o->engine);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
+                                              { &cli_no_output_argp, 0, 0, 0 },
+                                              { 0 } };
+static const struct argp study_argp = { options, parse, 0, doc, children, 0, 0 };
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts, drops equal ones, and, of the default list, those that the model is too small for. */
+static void tidy(study *st, uint32_t most) {
+    uint32_t n = 0;
+    qsort(st->contexts, st->count, sizeof *st->contexts, by_number);
+    for (uint32_t i = 0; i < st->count; i++)
+        if (st->contexts[i] <= most && (n == 0 || st->contexts[i] != st->contexts[n - 1]))
+            st->contexts[n++] = st->contexts[i];
+    if (n == 0)
+        st->contexts[n++] = most;
+    st->count = n;
+}
+
+static mt_status read_contexts(study *st, const char *text, mt_error *err) {
+    cli_list l = { 0 };
+    uint32_t positions = st->s.config.positions;
+    char shown[CLI_SHOWN];
+    mt_status status =
+        cli_list_read(&l, "contexts", text != NULL ? text : DEFAULT_CONTEXTS, NULL, err);
+    if (status == MT_OK && l.count > CONTEXTS_MOST)
+        status = mt_fail(err, MT_BAD, "--contexts: at most %d", CONTEXTS_MOST);
+    if (status == MT_OK && (st->contexts = calloc(l.count, sizeof *st->contexts)) == NULL)
+        status = mt_fail(err, MT_FAILED, "no memory for a list of contexts");
+    for (size_t i = 0; status == MT_OK && i < l.count; i++) {
+        uint64_t context = 0;
+        if (!mt_parse_u64(l.value[i], 1, text != NULL ? positions : UINT32_MAX, &context))
+            status = mt_fail(err, MT_BAD, "--contexts %s: expected numbers from 1 to %u",
+                             cli_shown(shown, l.value[i]), positions);
+        st->contexts[st->count++] = (uint32_t)context;
+    }
+    cli_list_free(&l);
+    if (status == MT_OK)
+        tidy(st, positions);
+    return status;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+/* What a run's listeners do is done here too, so that it shows in the split. */
+typedef struct listeners {
+    mt_table *table;
+    mt_trace *trace;
+} listeners;
+
+static void ignore_row(void *context, const mt_row *row) {
+    (void)context, (void)row;
+}
+
+static void on_event(void *context, const mt_event *event) {
+    (void)event;
+    study_note_memory(context);
+}
+
+static mt_status listen(study *st, listeners *l, mt_error *err) {
+    mt_alloc *a = st->s.alloc;
+    MT_TRY(mt_table_open(&l->table, mt_alloc_ledger(a), ignore_row, NULL, err));
+    mt_alloc_listen(a, mt_table_listener(l->table));
+    MT_TRY(mt_trace_create(&l->trace, "/dev/null", false, err));
+    mt_alloc_listen(a, mt_trace_listener(l->trace));
+    if (st->profiling)
+        mt_alloc_listen(a, (mt_listener){ on_event, st });
+    return MT_OK;
+}
+
+/* The engine works on a device that can time; without notes that is the device itself. */
+static mt_status time_the_device(study *st, mt_error *err) {
+    st->inner = st->s.device;
+    MT_TRY(mt_device_timed(&st->timed, st->inner, err));
+    st->s.model->device = st->timed;
+    st->own_clock = st->inner->stamp != NULL;
+    return MT_OK;
+}
+
+/* The generation that the totals add up begins with 8 tokens, as people's measurements do. */
+static mt_status default_prompt(study *st, const study_options *o, mt_error *err) {
+    cli_session *s = &st->s;
+    if (o->engine.prompt_tokens > 0 || s->ctx <= DEFAULT_PROMPT)
+        return MT_OK;
+    int32_t *prompt = realloc(s->prompt, (size_t)s->batch * DEFAULT_PROMPT * sizeof *prompt);
+    if (prompt == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for the prompt");
+    s->prompt = prompt;
+    s->P = DEFAULT_PROMPT;
+    mt_seeded_prompt(prompt, s->batch, s->P, s->o.seed, s->config.vocab);
+    return MT_OK;
+}
+
+static mt_status prepare(study *st, const study_options *o, mt_error *err) {
+    cli_options e = o->engine;
+    e.kv = e.kv != NULL ? e.kv : "static";
+    MT_TRY(cli_prepare(&st->s, &e, true, err));
+    MT_TRY(default_prompt(st, o, err));
+    MT_TRY(read_contexts(st, o->contexts, err));
+    st->repeat = o->repeat > 0 ? (uint32_t)o->repeat : 5;
+    st->profiling = o->profile != NULL;
+    st->cached = calloc(st->count, sizeof *st->cached);
+    st->uncached = calloc(st->count, sizeof *st->uncached);
+    return st->cached != NULL && st->uncached != NULL
+               ? MT_OK
+               : mt_fail(err, MT_FAILED, "no memory for a study's figures");
+}
+
+static mt_status measure(study *st, mt_error *err) {
+    uint32_t each = 2 * st->repeat + 3 + (st->repeat < 3 ? 2 * st->repeat : st->repeat + 3) + 2;
+    cli_progress_start(&st->progress, st->s.o.quiet, "measuring", "steps", st->count * each);
+    mt_status status = MT_OK;
+    for (; status == MT_OK && st->done < st->count; st->done += status == MT_OK) {
+        uint32_t context = st->contexts[st->done];
+        status = study_cached(st, context, false, &st->cached[st->done], err);
+        if (status == MT_OK)
+            status = study_uncached(st, context, &st->uncached[st->done], err);
+    }
+    if (status == MT_OK && st->inner->record != NULL && strcmp(st->s.o.kv, "static") == 0)
+        status = study_cached(st, st->contexts[st->count - 1], true, &st->graph, err);
+    cli_progress_end(&st->progress);
+    return status;
+}
+
+static mt_status study_run(study *st, const study_options *o, mt_error *err) {
+    listeners l = { 0 };
+    mt_status status = listen(st, &l, err);
+    if (status == MT_OK)
+        status = cli_load(&st->s, err);
+    if (status == MT_OK)
+        status = time_the_device(st, err);
+    if (status == MT_OK)
+        status = study_peaks(st, err);
+    if (status == MT_OK) {
+        study_print_header(st);
+        fflush(stdout); /* what follows takes a while */
+        status = measure(st, err);
+        study_print_tables(st);
+        if (l.table != NULL && status == MT_OK)
+            status = mt_table_status(l.table, err);
+        if (status == MT_OK || status == MT_INTERRUPTED) {
+            mt_error late;
+            mt_status wrote = o->profile != NULL ? study_profile(st, o->profile, &late) : MT_OK;
+            if (wrote != MT_OK && status == MT_OK)
+                status = mt_fail(err, wrote, "%s", late.text);
+        }
+        study_print_end(status == MT_OK            ? NULL
+                        : status == MT_INTERRUPTED ? "interrupted"
+                        : status == MT_NO_MEMORY   ? "out of memory"
+                                                   : "failed");
+        if (!st->s.o.quiet)
+            study_print_summary(st);
+    }
+    mt_alloc_unlisten(st->s.alloc);
+    mt_trace_abandon(l.trace);
+    mt_table_close(l.table);
+    return status;
+}
+
+static void close_study(study *st) {
+    for (uint32_t i = 0; i < st->count && st->cached != NULL && st->uncached != NULL; i++) {
+        study_drop(&st->cached[i]);
+        study_drop(&st->uncached[i]);
+    }
+    study_drop(&st->graph);
+    if (st->s.alloc != NULL)
+        mt_alloc_put(st->s.alloc, &st->room, NULL);
+    if (st->s.model != NULL && st->inner != NULL)
+        st->s.model->device = st->inner;
+    if (st->timed != NULL)
+        st->timed->close(st->timed);
+    free(st->memory);
+    free(st->contexts);
+    free(st->cached);
+    free(st->uncached);
+    cli_close(&st->s);
+}
+
+int cli_study(int argc, char **argv) {
+    study_options o = { 0 };
+    study st = { 0 };
+    mt_error err;
+    cli_parse(&study_argp, argc, argv, &o);
+    mt_status status = prepare(&st, &o, &err);
+    if (status == MT_OK)
+        status = study_run(&st, &o, &err);
+    if (status == MT_NO_MEMORY)
+        mt_oom_print(stderr, mt_alloc_refusal(st.s.alloc));
+    else
+        cli_fail(status, &err);
+    close_study(&st);
+    return cli_flush(status);
+}

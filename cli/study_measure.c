@@ -1,0 +1,350 @@
+/* study_measure.c - takes the times of a study.
+ *
+ * A pass is timed in two ways, by turns: plainly, for its latency, and with every kernel timed, for
+ * its split. A cached step is done again and again at the same place; where the cache does not
+ * allow that (concat), the last steps of a generation that ends at the context count, and a
+ * generation too short for them is run again. Each uncached step is a whole pass of its own. */
+#include "cli/study.h"
+
+#include "base/size.h"
+#include "reports/table.h"
+#include "reports/trace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WARM       2 /* steps before the first that counts */
+#define READS      5 /* of the memory, before each pass */
+#define STARTS     400
+#define LEAST_ROOM (64 * MT_MIB)
+#define MOST_ROOM  (1 * MT_GIB)
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts x. */
+static double median(double *x, uint32_t n) {
+    qsort(x, n, sizeof *x, by_size);
+    return n == 0 ? 0 : n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+/* ---- peaks ----------------------------------------------------------------------------------- */
+
+/* Memory for the peaks: as much as the device spares, written once so that it is there. */
+static mt_status take_room(study *st, mt_error *err) {
+    mt_status status = MT_NO_MEMORY;
+    for (st->room_bytes = MOST_ROOM; status == MT_NO_MEMORY && st->room_bytes >= LEAST_ROOM;
+         st->room_bytes /= status == MT_NO_MEMORY ? 2 : 1) {
+        mt_request r = { .bytes = st->room_bytes, .tag = MT_OTHER, .layer = -1 };
+        status = mt_alloc_get(st->s.alloc, &r, &st->room, err);
+    }
+    MT_TRY(status);
+    st->inner->zero(st->inner, st->room.ptr, st->room_bytes);
+    return st->inner->sync(st->inner, err);
+}
+
+static mt_status read_speed(study *st, double *gbs, mt_error *err) {
+    double ms[READS];
+    for (int i = -1; i < READS; i++) { /* the first one warms up */
+        uint64_t begin = now_ns();
+        st->inner->read(st->inner, st->room.ptr, st->room_bytes / sizeof(float));
+        MT_TRY(st->inner->sync(st->inner, err));
+        if (i >= 0)
+            ms[i] = (double)(now_ns() - begin) / 1e6;
+    }
+    *gbs = (double)st->room_bytes / (median(ms, READS) * 1e6);
+    return MT_OK;
+}
+
+/* A product of 1024 rows that fits the room, as square as the room allows up to 4096. */
+static mt_status product_speed(study *st, double *gflops, mt_error *err) {
+    uint32_t R = 1024, n = 4096;
+    while (((uint64_t)n * n + 2 * (uint64_t)R * n) * sizeof(float) > st->room_bytes)
+        n /= 2;
+    float *x = st->room.ptr, *out = x + (size_t)R * n, *W = out + (size_t)R * n;
+    double ms[3];
+    for (int i = -1; i < 3; i++) {
+        uint64_t begin = now_ns();
+        st->inner->linear(st->inner, out, x, W, NULL, R, n, n, MT_STORE);
+        MT_TRY(st->inner->sync(st->inner, err));
+        if (i >= 0)
+            ms[i] = (double)(now_ns() - begin) / 1e6;
+    }
+    *gflops = 2.0 * R * n * n / (median(ms, 3) * 1e6);
+    return MT_OK;
+}
+
+static mt_status start_cost(study *st, double *us, mt_error *err) {
+    double some[5];
+    for (int i = 0; i < 5; i++) {
+        uint64_t begin = now_ns();
+        for (int j = 0; j < STARTS; j++)
+            st->inner->nothing(st->inner);
+        MT_TRY(st->inner->sync(st->inner, err));
+        some[i] = (double)(now_ns() - begin) / 1e3 / STARTS;
+    }
+    *us = median(some, 5);
+    return MT_OK;
+}
+
+mt_status study_peaks(study *st, mt_error *err) {
+    uint64_t begin = now_ns(), last = begin;
+    for (int i = 0; i < 1000; i++)
+        last = now_ns();
+    st->clock_ns = (double)(last - begin) / 1000;
+    MT_TRY(take_room(st, err));
+    MT_TRY(product_speed(st, &st->gflops, err));
+    return start_cost(st, &st->start_us, err);
+}
+
+void study_note_memory(study *st) {
+    const mt_ledger *l = mt_alloc_ledger(st->s.alloc);
+    if (!st->sampling)
+        return;
+    if (st->memories == st->memory_room) {
+        uint32_t room = st->memory_room == 0 ? 256 : 2 * st->memory_room;
+        study_memory *memory = realloc(st->memory, room * sizeof *memory);
+        if (memory == NULL)
+            return; /* the profile lacks these */
+        st->memory = memory;
+        st->memory_room = room;
+    }
+    st->memory[st->memories++] =
+        (study_memory){ now_ns(), l->requested.current, l->reserved.current };
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* What a pass gathers. */
+typedef struct gathering {
+    study *st;
+    study_pass *p;
+    uint32_t plain, timed, seen; /* samples so far; usable steps so far */
+    uint32_t want_plain, want_timed;
+    double *ms;        /* [want_plain] */
+    study_pass *split; /* [want_timed] */
+} gathering;
+
+/* The part of a call, or STUDY_PARTS for copies to and from this program: those are gaps. */
+static study_part part_of(const mt_timing *t) {
+    switch (t->kernel) {
+    case MT_KERNEL_LINEAR:
+        return strcmp(t->range, "head") == 0 ? STUDY_LOGITS : STUDY_PRODUCTS;
+    case MT_KERNEL_ATTENTION:
+        return STUDY_ATTENTION;
+    case MT_KERNEL_EMBED:
+    case MT_KERNEL_LAYERNORM:
+        return STUDY_ELEMENTWISE;
+    case MT_KERNEL_ARGMAX:
+        return STUDY_LOGITS;
+    case MT_KERNEL_KV_WRITE:
+    case MT_KERNEL_COPY:
+    case MT_KERNEL_ZERO:
+        return STUDY_CACHE;
+    default:
+        return STUDY_PARTS;
+    }
+}
+
+/* What looking at the clock added is taken off again. */
+static double without_clock(const study *st, uint64_t ns, uint64_t looks) {
+    double ms = ((double)ns - st->clock_ns * (double)looks) / 1e6;
+    return ms > 0 ? ms : 0;
+}
+
+/* Splits a step by its calls; the counted FLOPs must be the formula's. */
+static mt_status split(study *st, study_pass *p, uint64_t begin, double ms, mt_error *err) {
+    uint32_t count;
+    const mt_timing *call = mt_timed_calls(st->timed, &count);
+    uint64_t flops = 0, work = mt_work_flops(&p->work);
+    double sum = 0, calls = 0;
+    p->call = malloc((count > 0 ? count : 1) * sizeof *p->call);
+    if (p->call == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for the times of a step");
+    if (count > 0)
+        memcpy(p->call, call, count * sizeof *call);
+    for (uint32_t i = 0; i < count; i++) {
+        study_part part = part_of(&call[i]);
+        flops += call[i].flops;
+        p->bytes += call[i].bytes;
+        calls += (double)(call[i].end_ns - call[i].begin_ns) / 1e3;
+        if (part == STUDY_PARTS)
+            continue;
+        p->part[part] += call[i].device_ms;
+        sum += call[i].device_ms;
+    }
+    p->part[STUDY_ALLOCATOR] = without_clock(st, st->times.alloc_ns, st->times.calls);
+    p->part[STUDY_TRACING] = without_clock(st, st->times.listen_ns, st->times.events);
+    if (!st->own_clock)
+        sum += p->part[STUDY_ALLOCATOR] + p->part[STUDY_TRACING];
+    p->part[STUDY_GAPS] = ms > sum ? ms - sum : 0;
+    p->timed_ms = ms;
+    p->kernels = count;
+    p->call_us = count > 0 ? calls / count : 0;
+    p->begin_ns = begin;
+    p->memory = st->memories > 0 ? malloc(st->memories * sizeof *p->memory) : NULL;
+    p->memories = p->memory != NULL ? st->memories : 0;
+    if (p->memories > 0)
+        memcpy(p->memory, st->memory, p->memories * sizeof *p->memory);
+    bool replayed = count > 0 && flops == 0;
+    if (st->inner->computes && !replayed && flops != work)
+        return mt_fail(err, MT_CHECK,
+                       "a %s step at context %u: its calls make %llu FLOPs, the formula %llu",
+                       p->cached ? "cached" : "uncached", p->context, (unsigned long long)flops,
+                       (unsigned long long)work);
+    return MT_OK;
+}
+
+/* One step, timed in the way that is due; warm-up steps are not kept. */
+static mt_status step(gathering *g, mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next,
+                      bool counts, mt_error *err) {
+    study *st = g->st;
+    bool keep = counts && g->seen >= WARM;
+    bool timed =
+        keep && g->timed < g->want_timed && (g->plain >= g->want_plain || g->timed < g->plain);
+    st->times = (mt_alloc_times){ 0 };
+    mt_alloc_time(st->s.alloc, timed ? &st->times : NULL);
+    st->sampling = timed && st->profiling;
+    st->memories = 0;
+    if (timed)
+        mt_timed_start(st->timed);
+    study_note_memory(st);
+    uint64_t begin = now_ns();
+    mt_status status = mt_engine_step(e, ids, T, next, err);
+    if (status == MT_OK)
+        mt_alloc_mark(e->alloc, e->tokens, mt_engine_kv_ideal(e, e->tokens), 0);
+    double ms = (double)(now_ns() - begin) / 1e6;
+    mt_alloc_time(st->s.alloc, NULL);
+    st->sampling = false;
+    mt_error late;
+    if (timed && mt_timed_stop(st->timed, &late) != MT_OK && status == MT_OK)
+        status = mt_fail(err, late.status, "%s", late.text);
+    g->seen += counts;
+    cli_progress_show(&st->progress, ++st->steps);
+    if (status == MT_OK && cli_interrupted())
+        status = mt_fail(err, MT_INTERRUPTED, "interrupted");
+    if (status != MT_OK || !keep)
+        return status;
+    if (!timed) {
+        if (g->plain < g->want_plain)
+            g->ms[g->plain++] = ms;
+        return MT_OK;
+    }
+    study_pass *p = &g->split[g->timed++];
+    *p = *g->p;
+    if (p->cached) /* of a generation: maybe some tokens before the context */
+        p->work = mt_work_of_pass(&st->s.config, e->options.batch, 1, e->tokens - 1, false);
+    return split(st, p, begin, ms, err);
+}
+
+static bool enough(const gathering *g) {
+    return g->plain >= g->want_plain && g->timed >= g->want_timed;
+}
+
+void study_drop(study_pass *p) {
+    free(p->call);
+    free(p->memory);
+    p->call = NULL;
+    p->memory = NULL;
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+/* A generation that ends at the context: its last steps count. */
+static mt_status generation(gathering *g, const mt_engine_options *o, uint32_t P, mt_error *err) {
+    const cli_session *s = &g->st->s;
+    uint32_t B = o->batch, context = o->ctx;
+    mt_engine *e = NULL;
+    int32_t *ids = malloc((size_t)B * P * sizeof *ids), *next = calloc(B, sizeof *next);
+    mt_status status = ids != NULL && next != NULL
+                           ? mt_engine_open(&e, s->model, o, err)
+                           : mt_fail(err, MT_FAILED, "no memory for a step's tokens");
+    if (status == MT_OK) {
+        bool pass = e->kv->reads_pass;
+        mt_seeded_prompt(ids, B, P, s->o.seed, s->config.vocab);
+        status = step(g, e, ids, P, next, pass || P == 1, err);
+    }
+    while (status == MT_OK && e->tokens < context && !enough(g)) {
+        status = step(g, e, next, 1, next, true, err);
+        if (status == MT_OK && e->tokens == context && !enough(g))
+            mt_engine_rewind(e, context - 1);
+    }
+    mt_engine_close(e);
+    free(ids);
+    free(next);
+    return status;
+}
+
+static int by_time(const void *a, const void *b) {
+    double x = ((const study_pass *)a)->timed_ms, y = ((const study_pass *)b)->timed_ms;
+    return (x > y) - (x < y);
+}
+
+/* Keeps the medians. */
+static void conclude(gathering *g) {
+    study_pass *p = g->p;
+    qsort(g->split, g->timed, sizeof *g->split, by_time);
+    study_pass kept = g->split[g->timed / 2];
+    g->split[g->timed / 2] = (study_pass){ 0 };
+    double ms = median(g->ms, g->plain);
+    mt_work work = p->work;
+    *p = kept;
+    p->work = work;
+    p->samples = g->plain;
+    p->ms = ms;
+    p->least = g->ms[0];
+    p->most = g->ms[g->plain - 1];
+}
+
+/* Generations until there are samples enough. */
+static mt_status gather(study *st, const mt_engine_options *o, uint32_t P, uint32_t want_timed,
+                        study_pass *p, mt_error *err) {
+    gathering g = { .st = st, .p = p, .want_plain = st->repeat, .want_timed = want_timed };
+    g.ms = calloc(g.want_plain, sizeof *g.ms);
+    g.split = calloc(g.want_timed, sizeof *g.split);
+    mt_status status = g.ms != NULL && g.split != NULL
+                           ? read_speed(st, &p->read_gbs, err)
+                           : mt_fail(err, MT_FAILED, "no memory for a study's times");
+    while (status == MT_OK && !enough(&g))
+        status = generation(&g, o, P, err);
+    if (status == MT_OK)
+        conclude(&g);
+    for (uint32_t i = 0; g.split != NULL && i < g.timed; i++)
+        study_drop(&g.split[i]);
+    free(g.ms);
+    free(g.split);
+    return status;
+}
+
+mt_status study_cached(study *st, uint32_t context, bool graph, study_pass *p, mt_error *err) {
+    mt_engine_options o = cli_engine_options(&st->s);
+    bool again = strncmp(st->s.o.kv, "concat", 6) != 0;
+    uint32_t span = again ? 1 : WARM + 2 * st->repeat;
+    *p = (study_pass){ .cached = true, .context = context };
+    p->work = mt_work_of_pass(&st->s.config, o.batch, 1, context - 1, false);
+    o.ctx = context;
+    o.prompt = context > span ? context - span : 1;
+    o.graph = graph;
+    o.arena |= graph;
+    return gather(st, &o, o.prompt, st->repeat, p, err);
+}
+
+mt_status study_uncached(study *st, uint32_t context, study_pass *p, mt_error *err) {
+    mt_engine_options o = cli_engine_options(&st->s);
+    *p = (study_pass){ .context = context };
+    p->work = mt_work_of_pass(&st->s.config, o.batch, context, 0, o.logits_all);
+    o.kv = "none";
+    o.graph = false;
+    o.ctx = o.prompt = context;
+    return gather(st, &o, context, st->repeat < 3 ? st->repeat : 3, p, err);
+}
