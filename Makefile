@@ -13,7 +13,7 @@ OPT      ?= -O3 -g
 WARN     := -Wall -Wextra -Werror
 CPPFLAGS += -D_GNU_SOURCE -I. -MMD -MP
 CFLAGS   += -std=c11 $(OPT) $(WARN) -fopenmp -fno-math-errno -ffp-contract=off
-LDLIBS   += -lopenblas -ljansson -lpcre2-8 -lz -lzstd -lm
+LDLIBS   += -ljansson -lpcre2-8 -lz -lzstd -lm -ldl
 PREFIX   ?= /usr/local
 BUILD    ?= build
 
@@ -26,7 +26,7 @@ CPPFLAGS += -DMT_JEMALLOC
 JEMALLOC := $(BUILD)/jemalloc.o
 endif
 
-DIRS     := base alloc kernels/cpu kernels/none engine reports cli
+DIRS     := base alloc kernels/cpu kernels/none kernels/timed engine reports cli
 SOURCES  := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 LIBRARY  := $(BUILD)/libmemtrace.a
@@ -35,9 +35,10 @@ PROGRAM  ?= memtrace
 Q        := $(if $(V),,@)
 
 # One line per file; V=1 shows the commands.
+comma    := ,
 say       = @printf '  %-5s %s\n' $(1) $@
 
-.PHONY: oracle all cuda emulated standin gpu-tests run test check deps plots asan ubsan valgrind walk bench install clean format
+.PHONY: lab peers oracle all cuda no-emulation emulated standin gpu-tests run test check deps plots asan ubsan valgrind walk bench install clean format
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -78,8 +79,10 @@ CUBLAS_H  := $(firstword $(wildcard $(CUDA_DIRS:%=%/include/cublas_v2.h)))
 CUBLAS_SO := $(firstword $(wildcard $(foreach d,lib64 lib,$(CUDA_DIRS:%=%/$(d)/libcublas.so))))
 NVCC_OLD   = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | \
                awk '{ if ($$1 < 12 || ($$1 == 12 && $$2 < 5)) print "nvcc " $$1 "." $$2 " is older than 12.5" }')
-CUDA_MISSING := $(if $(filter 0,$(CUDA)),CUDA=0,$(if $(NVCC),$(if $(CUBLAS_H),$(if $(CUBLAS_SO),$(NVCC_OLD),no \
-                  libcublas.so),no cublas_v2.h),no nvcc))
+HAVE_CXX  := $(shell command -v $(CXX))
+CUDA_MISSING := $(if $(filter 0,$(CUDA)),CUDA=0,$(if $(NVCC),$(if $(CUBLAS_H),$(if $(CUBLAS_SO),$(if \
+                  $(HAVE_CXX),$(NVCC_OLD),no C++ compiler$(comma) which nvcc needs),no libcublas.so),no \
+                  cublas_v2.h),no nvcc))
 
 # sm_80, 86, 89, 90, and PTX for what comes after.
 CUDA_ARCHS ?= 80 86 89 90
@@ -149,10 +152,15 @@ $(STANDIN)/preload: $(wildcard tests/cuda_standin/*.[ch])
 # The emulated CUDA device and its own tests, where there is a C++ compiler.
 CUDA_TESTS := $(patsubst tests/cuda/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/test_*.c))
 EMULATION := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tests/cuda_emulation/*.cc))
-ifneq ($(shell command -v $(CXX)),)
+ifneq ($(HAVE_CXX),)
 TESTS     += $(BUILD)/tests/test_emulation $(CUDA_TESTS)
 CUDA_CHECKS += emulated
+else
+CUDA_CHECKS += no-emulation
 endif
+
+no-emulation:
+	@echo "  the emulated device and its tests are left out: no C++ compiler ($(CXX))"
 
 $(BUILD)/tests/cuda_emulation/%.o: tests/cuda_emulation/%.cc
 	$(call say,CXX)
@@ -182,7 +190,7 @@ $(BUILD)/emulated/backend.o: cli/backend.c
 
 $(PROGRAM)-emulated: $(BUILD)/cli/main.o $(BUILD)/emulated/backend.o $(EMULATED) $(EMULATOR) $(LIBRARY)
 	$(call say,LINK)
-	$(Q)$(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ $(LDLIBS) -lpthread
+	$(Q)$(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ $(LDLIBS) -lopenblas -lpthread
 
 $(BUILD)/tests/cuda/%.o: tests/cuda/%.c
 	$(call say,CC)
@@ -191,7 +199,7 @@ $(BUILD)/tests/cuda/%.o: tests/cuda/%.c
 
 $(CUDA_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/cuda/%.o $(EMULATED) $(EMULATOR) $(LIBRARY)
 	$(call say,LINK)
-	$(Q)$(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) -lpthread
+	$(Q)$(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) -lopenblas -lpthread
 
 # ---- setting up --------------------------------------------------------------------------------
 
@@ -249,8 +257,20 @@ endif
 oracle: $(PROGRAM)
 	@MEMTRACE=./$(PROGRAM) sh tests/oracle/live.sh
 
-bench: all $(BUILD)/tests/bench_alloc
+BENCHES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
+
+bench: all $(BENCHES)
 	@sh tests/bench.sh $(BUILD) ./$(PROGRAM)
+
+# Every chart of docs/allocators.md, from data made now.
+lab: $(PROGRAM)
+	@sh plots/lab.sh ./$(PROGRAM) out/lab
+
+# Other CPU inference programs in a virtual environment (some GB in build/peers), and memtrace among them.
+peers: all $(BUILD)/tests/bench_read
+	@sh tests/peers/setup.sh
+	@BUILD=$(BUILD) MEMTRACE=./$(PROGRAM) python3 tests/peers/bench.py
+	@gnuplot -c plots/peers.gp build/peers/peers.dat build/peers/peers.png
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/memtrace/plots

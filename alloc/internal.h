@@ -28,6 +28,7 @@ typedef struct mt_policy mt_policy;
 /* A policy is a struct that begins with mt_policy, and this table. */
 typedef struct mt_policy_ops {
     const char *name;
+    bool colon; /* options come after NAME: and never after NAME, */
 
     /* Reads the options (the text after the name, "" if none) and opens the policy. Fills in the
      * policy's description: name and options in effect. */
@@ -73,7 +74,9 @@ struct mt_policy {
 extern const mt_policy_ops mt_policy_torch, mt_policy_block, mt_policy_direct, mt_policy_async;
 extern const mt_policy_ops mt_policy_bfc, mt_policy_jemalloc;
 
-/* The policy whose name begins spec up to ',' or ':'; NULL if none. *options: what follows. */
+/* The policy whose name begins spec up to ',' or ':'; NULL if none. *options: what follows, and
+ * where nothing does, or a ',' stands where a ':' must, with that sign in front: no policy takes
+ * such options. */
 const mt_policy_ops *mt_policy_find(const char *spec, const char **options);
 
 /* One option of "key:value,key:value" (a value may be a [list]); false at the end. Moves *text. A

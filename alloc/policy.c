@@ -13,7 +13,9 @@ const mt_policy_ops *mt_policy_find(const char *spec, const char **options) {
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         const char *name = policies[i]->name;
         if (strlen(name) == n && strncmp(name, spec, n) == 0) {
-            *options = spec[n] != '\0' ? spec + n + 1 : spec + n;
+            bool none = spec[n] == '\0' || spec[n + 1] == '\0';
+            bool wrong = spec[n] == ',' && policies[i]->colon;
+            *options = none || wrong ? spec + n : spec + n + 1;
             return policies[i];
         }
     }

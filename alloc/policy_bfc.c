@@ -47,9 +47,11 @@ static mt_status bfc_open(mt_policy **out, mt_alloc *owner, mt_source *source, c
     uint64_t start = MT_MIB;
     if (*options != '\0' && (!mt_parse_size(options, &start) || start == 0 || start % UNIT != 0 ||
                              start > (uint64_t)1 << 50))
-        return mt_fail(err, MT_BAD,
-                       "policy bfc:%.60s: expected the size of the first region, a multiple of 256",
-                       options);
+        return mt_fail(
+            err, MT_BAD,
+            "policy bfc \"%.60s\": expected bfc:SIZE, the first region, a multiple of 256 and at "
+            "most 1048576GiB",
+            options);
     bfc *p = calloc(1, sizeof *p);
     if (p == NULL)
         return mt_fail(err, MT_FAILED, "no memory for a policy");
@@ -224,6 +226,7 @@ static void bfc_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream, 
 
 const mt_policy_ops mt_policy_bfc = {
     .name = "bfc",
+    .colon = true,
     .open = bfc_open,
     .close = bfc_close,
     .roundup = bfc_roundup,

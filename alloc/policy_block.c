@@ -53,7 +53,12 @@ static mt_status read_options(block_policy *p, const char *text, mt_error *err) 
     value[n] = '\0';
     if (!mt_parse_size(value, &p->size) || p->size == 0 || p->size % (4 * MT_KIB) != 0 ||
         p->size > (uint64_t)1 << 50)
-        return mt_fail(err, MT_BAD, "policy block:%s: expected a size that is a multiple of 4KiB",
+        return mt_fail(err, MT_BAD,
+                       "policy block:%s: expected block:SIZE, a multiple of 4KiB and at most "
+                       "1048576GiB",
+                       value);
+    if (text[n] == ',' && text[n + 1] == '\0')
+        return mt_fail(err, MT_BAD, "policy block:%s,: an option is missing after the comma",
                        value);
     text += text[n] == ',' ? n + 1 : n;
     while (mt_policy_option(&text, key, sizeof key, value, sizeof value, &status, err))
@@ -185,6 +190,7 @@ static void block_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream
 
 const mt_policy_ops mt_policy_block = {
     .name = "block",
+    .colon = true,
     .open = block_open,
     .close = block_close,
     .roundup = block_roundup,

@@ -20,8 +20,11 @@ static mt_status direct_open(mt_policy **out, mt_alloc *owner, mt_source *source
     uint64_t unit = 4 * MT_KIB;
     if (*options != '\0' && (!mt_parse_size(options, &unit) || unit == 0 ||
                              unit % (4 * MT_KIB) != 0 || unit > (uint64_t)1 << 50))
-        return mt_fail(err, MT_BAD,
-                       "policy direct:%.60s: expected a size that is a multiple of 4KiB", options);
+        return mt_fail(
+            err, MT_BAD,
+            "policy direct \"%.60s\": expected direct:SIZE, a multiple of 4KiB and at most "
+            "1048576GiB",
+            options);
     direct *p = calloc(1, sizeof *p);
     if (p == NULL)
         return mt_fail(err, MT_FAILED, "no memory for a policy");
@@ -74,6 +77,7 @@ static void direct_refusal(const mt_policy *base, uint64_t bytes, uint32_t strea
 
 const mt_policy_ops mt_policy_direct = {
     .name = "direct",
+    .colon = true,
     .open = direct_open,
     .close = direct_close,
     .roundup = direct_roundup,

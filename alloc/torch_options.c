@@ -32,9 +32,11 @@ static bool power_of_two(uint64_t n) {
     return n != 0 && (n & (n - 1)) == 0;
 }
 
+#define MOST_MIB (UINT64_C(1) << 40)
+
 static bool read_mib(const char *value, uint64_t least, uint64_t *bytes) {
     uint64_t mib;
-    if (!mt_parse_u64(value, least, UINT64_C(1) << 40, &mib))
+    if (!mt_parse_u64(value, least, MOST_MIB, &mib))
         return false;
     *bytes = mib * MT_MIB;
     return true;
@@ -207,7 +209,7 @@ static mt_status read_option(torch_options *o, given_sizes *sizes, const char *k
     if (strcmp(key, "large_segment_size_mb") == 0)
         return read_mib(value, 11, &o->large_segment)
                    ? MT_OK
-                   : wrong(key, value, "a number of MiB above 10", err);
+                   : wrong(key, value, "a number of MiB from 11 to 2^40", err);
     if (strcmp(key, "roundup_power2_divisions") == 0)
         return read_divisions(o, key, value, err);
     if (strcmp(key, "expandable_segments") == 0)
@@ -229,7 +231,7 @@ static mt_status read_option(torch_options *o, given_sizes *sizes, const char *k
 static mt_status read_sizes(torch_options *o, const given_sizes *sizes, mt_error *err) {
     char expected[64];
     uint64_t least = o->large_segment / MT_MIB;
-    snprintf(expected, sizeof expected, "a number of MiB, at least %" PRIu64, least);
+    snprintf(expected, sizeof expected, "a number of MiB from %" PRIu64 " to 2^40", least);
     if (*sizes->max_split && !read_mib(sizes->max_split, least, &o->max_split_size))
         return wrong("max_split_size_mb", sizes->max_split, expected, err);
     o->max_non_split_rounding = o->large_segment;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,27 @@ struct mt_output {
     unsigned char packed[BUFFER];
 };
 
+/* The names to be removed when the program ends at once: the temporary of each open output, as far
+ * as there is room. */
+#define STANDING 16
+static _Atomic(const char *) standing[STANDING];
+
+static void exchange(const char *name, const char *by) {
+    for (int i = 0; i < STANDING; i++) {
+        const char *was = name;
+        if (atomic_compare_exchange_strong(&standing[i], &was, by))
+            return;
+    }
+}
+
+void mt_output_remove_all(void) {
+    for (int i = 0; i < STANDING; i++) {
+        const char *name = atomic_load(&standing[i]);
+        if (name != NULL)
+            unlink(name);
+    }
+}
+
 static bool ends_with(const char *text, const char *ending) {
     size_t n = strlen(text), m = strlen(ending);
     return n >= m && strcmp(text + n - m, ending) == 0;
@@ -67,6 +89,8 @@ static int create_temporary(mt_output *o) {
     for (int i = 0; i < 1000; i++) {
         snprintf(o->temporary, capacity, "%s.%ld-%d.tmp", o->path, (long)getpid(), i);
         int fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0)
+            exchange(NULL, o->temporary);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -104,6 +128,8 @@ static void free_output(mt_output *o) {
     if (o->packing == GZIP)
         deflateEnd(&o->gzip);
     ZSTD_freeCStream(o->zstd);
+    if (o->temporary != NULL)
+        exchange(o->temporary, NULL);
     free(o->temporary);
     free(o->path);
     free(o);

@@ -31,6 +31,10 @@ mt_status mt_output_commit(mt_output *o, mt_error *err);
 /* Removes the temporary file and frees the output; NULL is allowed. */
 void mt_output_abandon(mt_output *o);
 
+/* Removes the temporary files of all outputs that are open, for a program that ends at once; a
+ * signal's handler may call it. The outputs are of no use afterwards. */
+void mt_output_remove_all(void);
+
 /* A file read in pieces, decompressed when its first bytes are those of gzip or zstd, whatever its
  * name. A file that is missing, or whose compressed data are cut or corrupt, is MT_BAD; a read that
  * fails is MT_FAILED. */

@@ -26,7 +26,9 @@ typedef struct cli_options {
     bool logits_all, arena, json, quiet, trace_time, graph, tf32;
 } cli_options;
 
-extern const struct argp cli_engine_argp; /* child parser; input: cli_options */
+/* Child parsers; input: cli_options. The second one takes --trace, --trace-time and --json, the
+ * third, in its place, says that they belong elsewhere. */
+extern const struct argp cli_engine_argp, cli_output_argp, cli_no_output_argp;
 
 /* Parses argv for a command: its own argp, whose children hold cli_engine_argp. Ends the program
  * with status 2 on a usage error, as argp does. */
@@ -79,15 +81,15 @@ void cli_close(cli_session *s);
 
 /* What the device lost and no segment of ours explains, at some moments of a run. */
 typedef struct cli_library {
-    bool on;     /* a real device is there */
-    bool shared; /* another program used it meanwhile: nothing can be said */
-    int64_t warm, end;     /* library bytes after the warm-up and now */
+    bool on;                 /* a real device is there */
+    bool shared;             /* another program used it meanwhile: nothing can be said */
+    int64_t warm, end;       /* library bytes after the warm-up and now */
     int64_t driver_rounding; /* what the driver added to our segments, now */
     uint32_t looks;
 } cli_library;
 
-/* Looks at the device between two steps. The last step of the warm-up is CLI_WARM, or the run's last.
- * MT_CHECK when less is gone than we took. */
+/* Looks at the device between two steps. The last step of the warm-up is CLI_WARM, or the run's
+ * last. MT_CHECK when less is gone than we took. */
 #define CLI_WARM 2
 mt_status cli_library_look(cli_library *l, const cli_session *s, mt_error *err);
 
@@ -107,8 +109,8 @@ void cli_header(const cli_session *s, const char *command,
 #define CLI_SHOWN 64
 const char *cli_shown(char buffer[CLI_SHOWN], const char *text);
 
-/* Prints "memtrace: text" to stderr, or that the run was interrupted, and returns the status. Leaves a failed standard output to
- * cli_flush. */
+/* Prints "memtrace: text" to stderr, or that the run was interrupted, and returns the status.
+ * Leaves a failed standard output to cli_flush. */
 int cli_fail(mt_status status, const mt_error *err);
 
 /* True once a write to stdout has failed; to be asked soon after writing, while errno tells why. */
@@ -117,9 +119,15 @@ bool cli_output_failed(void);
 /* Flushes stdout; MT_FAILED, with a line printed, when something did not reach it. */
 mt_status cli_flush(mt_status status);
 
+/* To be called first of all: a program that ends without cli_flush, as after --help, ends with
+ * status 4 too when its output did not reach stdout; and a standard file that is closed stays
+ * unusable. */
+void cli_watch_output(void);
+
 /* Ctrl-C: the first one asks the run to stop, which it does at the next step; a second one ends the
- * program at once. */
+ * program at once, without its temporary files. A write to a pipe that nobody reads goes on. */
 void cli_catch_interrupts(void);
+void cli_leave_interrupts(void); /* the first one ends the program: nothing is lost */
 bool cli_interrupted(void);
 
 /* A progress bar on stderr when that is a terminal: what, done of total, rate and time left. */
@@ -143,5 +151,6 @@ int cli_verify(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);
 int cli_predict(int argc, char **argv);
+int cli_study(int argc, char **argv);
 
 #endif

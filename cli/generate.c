@@ -23,7 +23,7 @@ typedef struct generate_options {
 enum { KEY_IDS = 512, KEY_STOP };
 
 static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "Generating:", -1 },
+    { 0, 0, 0, 0, "Generating:", 1 },
     { "ids", KEY_IDS, 0, 0, "print only the generated ids, blanks between, one line a sequence",
       0 },
     { "stop", KEY_STOP, 0, 0, "end at <|endoftext|>", 0 },
@@ -45,16 +45,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         cli_unexpected(state, arg, "; see --prompt");
         return 0;
-    case ARGP_KEY_END:
-        if (o->engine.json || o->engine.trace)
-            argp_error(state, "--json and --trace belong to `memtrace run`");
-        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 }, { 0 } };
+static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
+                                              { &cli_no_output_argp, 0, 0, 0 },
+                                              { 0 } };
 static const struct argp generate_argp = { options, parse, 0, doc, children, 0, 0 };
 
 /* What the steps need. */

@@ -39,46 +39,52 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "The run:", 1 },
-    { "ctx", KEY_CTX, "N", 0, "tokens in the cache at the end (1024, or all a smaller model has)",
-      0 },
-    { "prompt-tokens", KEY_PROMPT_TOKENS, "P", 0, "a prompt of P seeded ids (1)", 0 },
-    { "prompt", KEY_PROMPT, "TEXT", 0, "the prompt as text; empty: one <|endoftext|>", 0 },
-    { "prompt-file", KEY_PROMPT_FILE, "FILE", 0, "the prompt from a file", 0 },
+    { 0, 0, 0, 0, "The run:", 11 },
+    { "ctx", KEY_CTX, "N", 0,
+      "tokens in the cache at the end, the prompt included (1024, or all a smaller model has)", 0 },
+    { "prompt-tokens", KEY_PROMPT_TOKENS, "P", 0, "a prompt of P ids, made from the seed (1)", 0 },
+    { "prompt", KEY_PROMPT, "TEXT", 0,
+      "the prompt as text, which needs a vocabulary; empty: one <|endoftext|>", 0 },
+    { "prompt-file", KEY_PROMPT_FILE, "FILE", 0, "the prompt as the text of a file", 0 },
     { "prompt-ids", KEY_PROMPT_IDS, "1,2,3", 0, "the prompt as ids", 0 },
     { "batch", KEY_BATCH, "B", 0, "sequences of equal length (1)", 0 },
     { "logits", KEY_LOGITS, "last|all", 0,
-      "rows the head computes in the prefill and with --kv none (last)", 0 },
-    { 0, 0, 0, 0, "The model:", 2 },
+      "tokens whose logits are computed in the prefill and with --kv none (last)", 0 },
+    { 0, 0, 0, 0, "The model:", 12 },
     { "model", KEY_MODEL, "NAME|DIR|FILE", 0,
       "gpt2, gpt2-medium, gpt2-large, gpt2-xl (seeded weights), a Hugging Face folder, or an llm.c "
       ".bin file (gpt2)",
       0 },
-    { "layers", KEY_LAYERS, "N", 0, "another number of layers than the preset's", 0 },
-    { "heads", KEY_HEADS, "N", 0, "of heads", 0 },
-    { "width", KEY_WIDTH, "N", 0, "width", 0 },
-    { "vocab", KEY_VOCAB, "N", 0, "number of ids", 0 },
-    { "positions", KEY_POSITIONS, "N", 0, "longest context", 0 },
-    { "seed", KEY_SEED, "N", 0, "of seeded weights and ids (0)", 0 },
-    { "dtype", KEY_DTYPE, "f32|bf16|f16", 0,
-      "element type; only --backend none takes all of them (f32)", 0 },
-    { "tokenizer", KEY_TOKENIZER, "DIR", 0, "folder of vocab.json and merges.txt (the model's)",
+    { "layers", KEY_LAYERS, "N", 0, "number of layers (the preset's)", 0 },
+    { "heads", KEY_HEADS, "N", 0,
+      "attention heads of each layer; they divide the width (the preset's)", 0 },
+    { "width", KEY_WIDTH, "N", 0, "length of the vector that stands for a token (the preset's)",
       0 },
-    { 0, 0, 0, 0, "Memory:", 3 },
+    { "vocab", KEY_VOCAB, "N", 0, "ids that the vocabulary has (the preset's)", 0 },
+    { "positions", KEY_POSITIONS, "N", 0, "longest context of the model (the preset's)", 0 },
+    { "seed", KEY_SEED, "N", 0, "where seeded weights and ids begin (0)", 0 },
+    { "dtype", KEY_DTYPE, "f32|bf16|f16", 0,
+      "type of weights, cache and activations; bf16 and f16 with --backend none only (f32)", 0 },
+    { "tokenizer", KEY_TOKENIZER, "DIR", 0, "folder of vocab.json and merges.txt (that of --model)",
+      0 },
+    { 0, 0, 0, 0, "Memory:", 13 },
     { "policy", KEY_POLICY, "SPEC", 0,
-      "torch[,option:value...], block:SIZE[,round:N][,fit:best|first][,keep:all|none], "
-      "direct[:SIZE], or async with --backend cuda (torch)",
+      "the allocator: torch[,option:value...], "
+      "block:SIZE[,round:N][,fit:best|first][,keep:all|none], direct[:SIZE], bfc[:SIZE], jemalloc, "
+      "or async with --backend cuda (torch)",
       0 },
     { "kv", KEY_KV, "STRATEGY", 0,
-      "concat, concat-tuple, static, doubling[:N], paged:N or none (concat)", 0 },
-    { "activations", KEY_ACTIVATIONS, "eager|arena", 0, "one request each, or one for all (eager)",
+      "how the cache grows: concat, concat-tuple, static, doubling[:N], paged:N or none (concat)",
       0 },
+    { "activations", KEY_ACTIVATIONS, "eager|arena", 0,
+      "one request for each buffer, or one for all (eager)", 0 },
     { "workspace", KEY_WORKSPACE, "SIZE|0|torch|library", 0,
-      "cuBLAS workspace that we request (cpu and none: 0); torch is 8519680; 0 and library request "
-      "nothing",
+      "memory for cuBLAS, one request after the weights (cuda: 4MiB, from sm_90 on 32MiB; else 0); "
+      "torch: as much as PyTorch takes, 8519680 bytes; library: none, cuBLAS takes its own",
       0 },
-    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (cuda: all of it; else 48GiB)", 0 },
-    { 0, 0, 0, 0, "The machine:", 4 },
+    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (cuda: all it has; else 48GiB)",
+      0 },
+    { 0, 0, 0, 0, "The machine:", 14 },
     { "backend", KEY_BACKEND, "cpu|cuda|none", 0,
       "who computes; none: a dry run on a simulated device (cuda when there is one, else cpu)", 0 },
     { "graph", KEY_GRAPH, 0, 0,
@@ -87,13 +93,17 @@ static const struct argp_option options[] = {
       0 },
     { "tf32", KEY_TF32, 0, 0, "products of the cuda back end may round to TF32", 0 },
     { "threads", KEY_THREADS, "N", 0, "threads of the cpu back end (all physical cores)", 0 },
-    { 0, 0, 0, 0, "Output:", 5 },
-    { "trace", KEY_TRACE, "FILE", 0, "write the event stream (.gz and .zst compress)", 0 },
-    { "trace-time", KEY_TRACE_TIME, 0, 0, "with times in it", 0 },
-    { "json", KEY_JSON, 0, 0, "the result as JSON instead of the table", 0 },
+    { 0, 0, 0, 0, "Output:", 15 },
     { "quiet", 'q', 0, 0, "no progress, no summary", 0 },
     { 0, 0, 0, 0, "SIZE is an integer with B, KiB, MiB or GiB (K, M, G mean the same) or nothing.",
-      6 },
+      16 },
+    { 0, 0, 0, 0, 0, 0 },
+};
+
+static const struct argp_option output_options[] = {
+    { "trace", KEY_TRACE, "FILE", 0, "write the event stream to FILE (.gz and .zst compress)", 15 },
+    { "trace-time", KEY_TRACE_TIME, 0, 0, "with the time of each event in the trace", 15 },
+    { "json", KEY_JSON, 0, 0, "the result as JSON instead of the table", 15 },
     { 0, 0, 0, 0, 0, 0 },
 };
 
@@ -164,7 +174,7 @@ static error_t parse_number(int key, const char *arg, struct argp_state *state, 
     case KEY_CAPACITY:
         o->capacity = cli_size(state, "capacity", arg);
         if (o->capacity == 0 || o->capacity > (uint64_t)1 << 50)
-            argp_error(state, "--capacity %s: expected a size from 1 to 1024 TiB", arg);
+            argp_error(state, "--capacity %s: expected a size from 1 to 1048576GiB", arg);
         return 0;
     case KEY_THREADS:
         o->threads = cli_number(state, "threads", arg, 1, 1024);
@@ -246,13 +256,36 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (prompts > 1)
             argp_error(state, "one prompt is enough: --prompt, --prompt-file, --prompt-ids or "
                               "--prompt-tokens");
-        if (o->trace_time && o->trace == NULL)
-            argp_error(state, "--trace-time needs --trace FILE");
     }
     return taken;
 }
 
+/* The same where they mean nothing: not in the help, but told where they belong. */
+static const struct argp_option foreign_options[] = {
+    { "trace", KEY_TRACE, "FILE", OPTION_HIDDEN, 0, 0 },
+    { "trace-time", KEY_TRACE_TIME, 0, OPTION_HIDDEN, 0, 0 },
+    { "json", KEY_JSON, 0, OPTION_HIDDEN, 0, 0 },
+    { 0, 0, 0, 0, 0, 0 },
+};
+
+static error_t parse_foreign(int key, char *arg, struct argp_state *state) {
+    (void)arg;
+    if (key != KEY_TRACE && key != KEY_TRACE_TIME && key != KEY_JSON)
+        return ARGP_ERR_UNKNOWN;
+    argp_error(state, "--json and --trace belong to `memtrace run`");
+    return 0;
+}
+
+static error_t parse_output(int key, char *arg, struct argp_state *state) {
+    cli_options *o = state->input;
+    if (key == ARGP_KEY_END && o->trace_time && o->trace == NULL)
+        argp_error(state, "--trace-time needs --trace FILE");
+    return parse_word(key, arg, state, o);
+}
+
 const struct argp cli_engine_argp = { .options = options, .parser = parse };
+const struct argp cli_output_argp = { .options = output_options, .parser = parse_output };
+const struct argp cli_no_output_argp = { .options = foreign_options, .parser = parse_foreign };
 
 void cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
     if (argp_parse(argp, argc, argv, 0, NULL, input) != 0)

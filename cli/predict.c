@@ -81,11 +81,13 @@ static const struct argp_option options[] = {
     { 0, 0, 0, 0, "The model:", 2 },
     { "model", KEY_MODEL, "NAME|DIR", 0,
       "gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a folder with a config.json (gpt2)", 0 },
-    { "layers", KEY_LAYERS, "N", 0, "another number of layers than the preset's", 0 },
-    { "heads", KEY_HEADS, "N", 0, "of heads", 0 },
-    { "width", KEY_WIDTH, "N", 0, "width", 0 },
-    { "vocab", KEY_VOCAB, "N", 0, "number of ids", 0 },
-    { "positions", KEY_POSITIONS, "N", 0, "longest context", 0 },
+    { "layers", KEY_LAYERS, "N", 0, "number of layers (the preset's)", 0 },
+    { "heads", KEY_HEADS, "N", 0,
+      "attention heads of each layer; they divide the width (the preset's)", 0 },
+    { "width", KEY_WIDTH, "N", 0, "length of the vector that stands for a token (the preset's)",
+      0 },
+    { "vocab", KEY_VOCAB, "N", 0, "ids that the vocabulary has (the preset's)", 0 },
+    { "positions", KEY_POSITIONS, "N", 0, "longest context of the model (the preset's)", 0 },
     { "dtype", KEY_DTYPE, "f32|bf16|f16", 0, "type of weights and activations (f32)", 0 },
     { 0, 0, 0, 0, "PyTorch and the device:", 3 },
     { "torch", KEY_TORCH, "2.11|2.15", 0, "release of PyTorch (2.15)", 0 },
@@ -156,7 +158,7 @@ static error_t parse_word(int key, const char *arg, struct argp_state *state, pr
     case KEY_CAPACITY:
         o->capacity = cli_size(state, "capacity", arg);
         if (o->capacity == 0 || o->capacity > (uint64_t)1 << 50)
-            argp_error(state, "--capacity %s: expected a size from 1 to 1024 TiB", arg);
+            argp_error(state, "--capacity %s: expected a size from 1 to 1048576GiB", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -8,6 +8,7 @@
 #include "alloc/torch.h"
 #include "base/output.h"
 #include "base/size.h"
+#include "engine/printable.h"
 #include "reports/meter.h"
 #include "reports/ops.h"
 #include "reports/schedule_check.h"
@@ -20,14 +21,18 @@
 
 static const char doc[] =
     "Replays the requests and frees of a stored run through one or more policies and prints one "
-    "row "
-    "each. FILE is a memtrace trace (--trace), a recorded trace of PyTorch's allocator or a "
+    "row each. FILE is a memtrace trace (--trace), a recorded trace of PyTorch's allocator or a "
     "schedule of "
     "a whole decode (.gz and .zst are read).\v"
     "--check holds recorded traces and schedules of PyTorch against the torch policy: every place, "
     "counter, driver call, block and event; the first difference is printed, and the exit status "
     "is "
     "1.\n\n"
+    "Columns: the peak is the moment reserved was highest, and requested highest then; rounding, "
+    "split and cached are taken there, reserved at the end. overhead is peak_reserved less "
+    "peak_requested. calls counts what the device was asked for segments, refused the requests "
+    "that "
+    "--capacity did not hold: the exit status is then 3.\n\n"
     "Examples:\n"
     "  memtrace --backend none --trace run.trace > /dev/null\n"
     "  memtrace replay run.trace --policy torch,block:2MiB,direct\n"
@@ -45,10 +50,11 @@ typedef struct replay_options {
 enum { KEY_POLICY = 256, KEY_CHECK, KEY_CAPACITY, KEY_GRANULARITY, KEY_SUMMARY, KEY_OPTIMUM };
 
 static const struct argp_option options[] = {
-    { "policy", KEY_POLICY, "LIST", 0, "policies with their options (torch)", 1 },
-    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (1024GiB)", 1 },
-    { "granularity", KEY_GRANULARITY, "SIZE", 0, "the driver rounds each segment up to it (2MiB)",
+    { "policy", KEY_POLICY, "LIST", 0, "policies with their options, see memtrace --help (torch)",
       1 },
+    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (1024GiB)", 1 },
+    { "granularity", KEY_GRANULARITY, "SIZE", 0,
+      "the driver rounds each segment up to it, a power of two (2MiB)", 1 },
     { "optimum", KEY_OPTIMUM, 0, 0, "one more row: the best packing found", 1 },
     { "check", KEY_CHECK, 0, 0, "compare with what PyTorch's allocator did", 2 },
     { "summary", KEY_SUMMARY, "torch|stats", 0,
@@ -68,7 +74,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         const char *name = key == KEY_CAPACITY ? "capacity" : "granularity";
         uint64_t n = cli_size(state, name, arg);
         if (n == 0 || n > (uint64_t)1 << 50)
-            argp_error(state, "--%s %s: expected a size from 1 to 1024 TiB", name, arg);
+            argp_error(state, "--%s %s: expected a size from 1 to 1048576GiB", name, arg);
+        if (key == KEY_GRANULARITY && (n < 512 || (n & (n - 1)) != 0))
+            argp_error(state, "--%s %s: expected a power of two, 512 or more", name, arg);
         *(key == KEY_CAPACITY ? &o->capacity : &o->granularity) = n;
         return 0;
     }
@@ -279,9 +287,10 @@ static mt_status replay(const replay_options *o, mt_error *err) {
     if (status == MT_OK)
         status = mt_ops_read(&ops, o->file[0], err);
     if (status == MT_OK) {
+        char path[1000];
         printf("# memtrace %s\n# command replay\n# file %s\n# requests %" PRIu64
                "\n# units bytes\n",
-               MT_VERSION, o->file[0], ops.requests);
+               MT_VERSION, mt_printable_path(path, sizeof path, o->file[0]), ops.requests);
         printf(
             "# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
             "bumps refused\n");

@@ -19,9 +19,15 @@ static const char doc[] =
     "and "
     "prints one row per step: what was requested (by tag), what the allocator added, what is "
     "reserved, and which request caused each bump.\v"
-    "Commands: run (this one, the default), generate (text in, text out), tokenize, verify (is the "
-    "cache right?), predict (what PyTorch would show), replay (a stored run through other "
-    "policies), sweep (a grid of runs). `memtrace COMMAND --help` tells more.\n\n"
+    "Commands, each with a --help of its own:\n"
+    "  memtrace [run]       this one\n"
+    "  memtrace generate    text in, text out\n"
+    "  memtrace tokenize    text to ids, or back\n"
+    "  memtrace verify      is the cache right?\n"
+    "  memtrace predict     what PyTorch would show after each token\n"
+    "  memtrace replay      a stored run through other policies\n"
+    "  memtrace sweep       a grid of runs, one row each\n"
+    "  memtrace study       what a step costs in time\n\n"
     "Examples:\n"
     "  memtrace --ctx 1024 > mem.dat                  GPT-2 small, seeded weights\n"
     "  memtrace --backend none --model gpt2-xl --batch 8 > xl.dat      a dry run\n"
@@ -40,14 +46,14 @@ enum { KEY_SUMMARY = 512 };
 
 static const struct argp_option options[] = {
     { "summary", KEY_SUMMARY, "torch|stats", 0,
-      "end with PyTorch's memory_summary, or every counter of memory_stats (policy torch)", 5 },
+      "end with PyTorch's memory_summary, or every counter of memory_stats (policy torch)", 15 },
     { 0 },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     run_options *o = state->input;
     if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = &o->engine;
+        state->child_inputs[0] = state->child_inputs[1] = &o->engine;
     if (key == KEY_SUMMARY) {
         if (strcmp(arg, "torch") != 0 && strcmp(arg, "stats") != 0)
             argp_error(state, "--summary %.60s: expected torch or stats", arg);
@@ -59,7 +65,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 }, { 0 } };
+static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
+                                              { &cli_output_argp, 0, 0, 0 },
+                                              { 0 } };
 static const struct argp run_argp = { options, parse, 0, doc, children, 0, 0 };
 
 /* Where rows go. */
@@ -244,7 +252,8 @@ int cli_run(int argc, char **argv) {
         status = close_stdout(&out, status);
         status = close_trace(&out, status, &err);
         tell(&out, status);
-        if (status != MT_NO_MEMORY && status != MT_INTERRUPTED) /* the table's last line says those */
+        if (status != MT_NO_MEMORY &&
+            status != MT_INTERRUPTED) /* the table's last line says those */
             cli_fail(status, &err);
         status = cli_flush(status);
     } else {

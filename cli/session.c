@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_CTX      1024
-#define DEFAULT_CAPACITY (48 * MT_GIB)
+#define DEFAULT_CTX        1024
+#define DEFAULT_CAPACITY   (48 * MT_GIB)
 #define TORCH_WORKSPACE    8519680  /* what PyTorch requests for cuBLAS before sm_90 */
 #define TORCH_WORKSPACE_90 33554432 /* and from there on */
-#define END_OF_TEXT      50256
+#define END_OF_TEXT        50256
 
 /* ---- the model ----------------------------------------------------------------------------------
  */
@@ -141,9 +141,9 @@ static const char *policy_spec(const cli_session *s, char *buffer, size_t room) 
 
 static mt_status open_allocator(cli_session *s, mt_error *err) {
     char spec[1024];
-    s->capacity = s->o.capacity > 0             ? s->o.capacity
+    s->capacity = s->o.capacity > 0        ? s->o.capacity
                   : s->cuda.device != NULL ? s->cuda.total
-                                                : DEFAULT_CAPACITY;
+                                           : DEFAULT_CAPACITY;
     MT_TRY(read_workspace(s, err));
     if (s->source != NULL)
         return mt_alloc_open(&s->alloc, s->source, policy_spec(s, spec, sizeof spec), err);

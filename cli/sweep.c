@@ -9,6 +9,8 @@
 #include "cli/sweep.h"
 
 #include "base/size.h"
+#include "engine/printable.h"
+#include "reports/json.h"
 
 #include <inttypes.h>
 #include <omp.h>
@@ -28,10 +30,14 @@ static const char doc[] =
     "reserved "
     "from one token to the next. unused = 1 - requested / reserved and internal = rounding / "
     "rounded, "
-    "both at the peak; external = 1 - largest free block / all free bytes, at the end.\n\n"
+    "both at the peak; external = 1 - largest free block / all free bytes, at the end. ended is "
+    "done, or out-of-memory where --capacity did not hold the run: the numbers are then those up "
+    "to "
+    "the refused request. That is a result as any other, and the exit status stays 0.\n\n"
     "Examples:\n"
     "  memtrace sweep --policy block:64KiB..64MiB*2 --kv concat,static,paged:16\n"
-    "  memtrace sweep --model gpt2,gpt2-xl --ctx 128..1024+128 --dtype f32,bf16 --csv";
+    "  memtrace sweep --model gpt2,gpt2-xl --ctx 128..1024+128 --dtype f32,bf16\n"
+    "  memtrace sweep --model gpt2-xl --batch 1,2,4,8,16 --capacity 24GiB --csv";
 
 /* The axes of the grid, the last one varying fastest. */
 enum axis {
@@ -63,16 +69,19 @@ static const struct {
 enum { KEY_AXIS = 256, KEY_CSV = 300, KEY_JSON, KEY_THREADS, KEY_OPTIMUM };
 
 static const struct argp_option options[] = {
-    { "model", KEY_AXIS + MODEL, "LIST", 0, "presets or folders (gpt2)", 1 },
+    { "model", KEY_AXIS + MODEL, "LIST", 0, "presets, Hugging Face folders or llm.c files (gpt2)",
+      1 },
     { "dtype", KEY_AXIS + DTYPE, "LIST", 0, "f32, bf16, f16 (f32)", 1 },
-    { "batch", KEY_AXIS + BATCH, "LIST", 0, "sequences (1)", 1 },
+    { "batch", KEY_AXIS + BATCH, "LIST", 0, "sequences of equal length (1)", 1 },
     { "prompt-tokens", KEY_AXIS + PROMPT, "LIST", 0, "tokens of the prompt (1)", 1 },
     { "logits", KEY_AXIS + LOGITS, "LIST", 0, "last, all (last)", 1 },
-    { "policy", KEY_AXIS + POLICY, "LIST", 0, "policies with their options (torch)", 1 },
-    { "kv", KEY_AXIS + KV, "LIST", 0, "cache strategies (concat)", 1 },
+    { "policy", KEY_AXIS + POLICY, "LIST", 0,
+      "policies with their options, see memtrace --help (torch)", 1 },
+    { "kv", KEY_AXIS + KV, "LIST", 0,
+      "cache strategies: concat, concat-tuple, static, doubling[:N], paged:N, none (concat)", 1 },
     { "activations", KEY_AXIS + ACTIVATIONS, "LIST", 0, "eager, arena (eager)", 1 },
     { "workspace", KEY_AXIS + WORKSPACE, "LIST", 0, "sizes, or torch (0)", 1 },
-    { "capacity", KEY_AXIS + CAPACITY, "LIST", 0, "what the device holds (1024GiB)", 1 },
+    { "capacity", KEY_AXIS + CAPACITY, "LIST", 0, "sizes: what the device holds (1024GiB)", 1 },
     { "ctx", KEY_AXIS + CTX, "LIST", 0, "tokens in the cache at the end (1024)", 1 },
     { "optimum", KEY_OPTIMUM, 0, 0, "find the best packing for each row (slower)", 2 },
     { "csv", KEY_CSV, 0, 0, "commas between columns", 3 },
@@ -342,11 +351,30 @@ static void print_numbers(const sweep_row *r, const char *s) {
            r->m.unused, s, r->m.internal, s, r->m.external);
 }
 
+/* Commas and quotes in quotes, a quote twice. */
+static void print_csv_value(const char *value) {
+    if (strpbrk(value, ",\"\r\n") == NULL) {
+        fputs(value, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *value != '\0'; value++)
+        printf(*value == '"' ? "\"\"" : "%c", *value);
+    putchar('"');
+}
+
+/* A folder's name may have blanks and worse: a column has none. */
+static void print_column(const char *value) {
+    char shown[4096];
+    for (const char *c = mt_printable(shown, sizeof shown, value, strlen(value)); *c != '\0'; c++)
+        printf(*c == ' ' ? "\\x20" : "%c", *c);
+}
+
 static void print_text_row(const char *const v[AXES], const sweep_row *r, const sweep_options *o) {
     const char *s = o->csv ? "," : " ";
     for (int i = 0; i < AXES; i++) {
-        bool quote = o->csv && strpbrk(v[i], ",\"") != NULL;
-        printf("%s%s%s%s", quote ? "\"" : "", v[i], quote ? "\"" : "", s);
+        (o->csv ? print_csv_value : print_column)(v[i]);
+        fputs(s, stdout);
     }
     print_numbers(r, s);
     printf("%s%s\n", s, r->note == NULL ? "done" : "out-of-memory");
@@ -354,8 +382,11 @@ static void print_text_row(const char *const v[AXES], const sweep_row *r, const 
 
 static void print_json_row(const char *const v[AXES], const sweep_row *r, bool first) {
     printf("%s\n{", first ? "[" : ",");
-    for (int i = 0; i < AXES; i++)
-        printf("\"%s\":\"%s\",", axes[i].name, v[i]);
+    for (int i = 0; i < AXES; i++) {
+        printf("\"%s\":", axes[i].name);
+        mt_json_string(stdout, v[i]);
+        putchar(',');
+    }
     printf("\"peak_requested\":%" PRIu64 ",\"peak_reserved\":%" PRIu64 ",\"reserved\":%" PRIu64
            ",\"rounding\":%" PRIu64 ",\"split\":%" PRIu64 ",\"cached\":%" PRIu64 ",",
            r->m.peak_requested, r->m.peak_reserved, r->m.reserved, r->m.rounding, r->m.split,

@@ -1,10 +1,13 @@
 /* terminal.c - messages, interrupts and the progress bar. */
 #include "cli/cli.h"
 
+#include "base/output.h"
 #include "engine/printable.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,11 +38,27 @@ bool cli_output_failed(void) {
 }
 
 mt_status cli_flush(mt_status status) {
+    static bool told;
     fflush(stdout);
     if (!cli_output_failed())
         return status;
-    fprintf(stderr, "memtrace: cannot write to standard output: %s\n", strerror(output_error));
+    if (!told)
+        fprintf(stderr, "memtrace: cannot write to standard output: %s\n", strerror(output_error));
+    told = true;
     return MT_FAILED;
+}
+
+/* What argp prints and ends the program after (--help, --version) may fail to be written too. */
+static void at_exit(void) {
+    if (cli_flush(MT_OK) != MT_OK)
+        _exit(MT_FAILED);
+}
+
+void cli_watch_output(void) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) /* closed: let no file of ours take its number */
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    atexit(at_exit);
 }
 
 static volatile sig_atomic_t interrupts;
@@ -60,19 +79,26 @@ static void on_interrupt(int signal) {
         first_interrupt = now_ms();
         interrupts = 1;
     } else if (now_ms() - first_interrupt > 300) {
+        mt_output_remove_all();
         _exit(MT_INTERRUPTED);
     }
     errno = saved;
 }
 
 void cli_catch_interrupts(void) {
-    struct sigaction action = { .sa_handler = on_interrupt };
+    struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESTART };
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write too */
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, and reported as one */
+}
+
+void cli_leave_interrupts(void) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
 }
 
 bool cli_interrupted(void) {

@@ -14,8 +14,7 @@ static const char doc[] =
     "prints the text.\v"
     "Examples:\n"
     "  echo -n 'Hello world' | memtrace tokenize --model DIR\n"
-    "  echo 15496 995 | memtrace tokenize --decode --model DIR\n\n"
-    "DIR holds vocab.json and merges.txt (or encoder.json and vocab.bpe).";
+    "  echo 15496 995 | memtrace tokenize --decode --model DIR";
 
 typedef struct tokenize_options {
     const char *model;
@@ -25,9 +24,10 @@ typedef struct tokenize_options {
 enum { KEY_MODEL = 256, KEY_DECODE };
 
 static const struct argp_option options[] = {
-    { "model", KEY_MODEL, "DIR", 0, "folder of the vocabulary", 0 },
+    { "model", KEY_MODEL, "DIR", 0,
+      "folder of vocab.json and merges.txt (or encoder.json and vocab.bpe)", 0 },
     { "tokenizer", KEY_MODEL, "DIR", OPTION_ALIAS, 0, 0 },
-    { "decode", KEY_DECODE, 0, 0, "ids to text", 0 },
+    { "decode", KEY_DECODE, 0, 0, "ids in, text out", 0 },
     { 0 },
 };
 
@@ -131,6 +131,7 @@ int cli_tokenize(int argc, char **argv) {
     size_t n;
     mt_error err;
     cli_parse(&tokenize_argp, argc, argv, &o);
+    cli_leave_interrupts();
     mt_status status = mt_tokenizer_open_folder(&t, o.model, &err);
     if (status == MT_OK)
         status = read_stdin(&text, &n, &err);

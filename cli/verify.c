@@ -17,15 +17,15 @@
 
 /* Rounding of fp32 sums through the layers of a GPT-2, relative to the largest logit: a right cache
  * stays some ten times below (measured over contexts up to 1024 and 4 to 48 layers). */
-#define RELATIVE_BOUND  2e-5
-#define FAULT_CTX       128
+#define RELATIVE_BOUND 2e-5
+#define FAULT_CTX      128
 
 static const char doc[] =
     "Checks the KV cache: the logits of every step of a cached greedy run against a run without "
     "cache. Exit status 0 when they agree, 1 when they do not; the verdict is the last line.\v"
     "Examples:\n"
     "  memtrace verify --ctx 1024\n"
-    "  memtrace verify --kv paged:16 --activations arena --layers 4 --ctx 64 --rerun\n"
+    "  memtrace verify --kv paged:16 --activations arena --ctx 64 --rerun\n"
     "  memtrace verify --fault --ctx 128\n\n"
     "--fault uses a context of 128 unless --ctx says otherwise.";
 
@@ -37,7 +37,7 @@ typedef struct verify_options {
 enum { KEY_RERUN = 512, KEY_FAULT };
 
 static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "Verifying:", -1 },
+    { 0, 0, 0, 0, "Verifying:", 1 },
     { "rerun", KEY_RERUN, 0, 0, "run every prefix again instead of one causal pass (slow)", 0 },
     { "fault", KEY_FAULT, 0, 0, "damage the cache on purpose; show that the check notices", 0 },
     { 0 },
@@ -59,8 +59,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         cli_unexpected(state, arg, "");
         return 0;
     case ARGP_KEY_END:
-        if (o->engine.json || o->engine.trace)
-            argp_error(state, "--json and --trace belong to `memtrace run`");
         if (o->engine.kv != NULL && strcmp(o->engine.kv, "none") == 0)
             argp_error(state, "--kv none has no cache to verify");
         if (o->fault && o->rerun)
@@ -71,7 +69,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 }, { 0 } };
+static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
+                                              { &cli_no_output_argp, 0, 0, 0 },
+                                              { 0 } };
 static const struct argp verify_argp = { options, parse, 0, doc, children, 0, 0 };
 
 /* ---- runs and what they leave ---------------------------------------------------------------- */

@@ -19,6 +19,8 @@
 #include "engine/config.h"
 #include "kernels/device.h"
 
+#define MT_KV_MOST (1 << 20) /* the largest N */
+
 typedef struct mt_kv mt_kv;
 
 typedef struct mt_kv_ops {

@@ -18,9 +18,10 @@ typedef struct doubling {
 static mt_status doubling_open(mt_kv **out, const char *argument, mt_error *err)
 {
     uint64_t start = 256;
-    if (argument != NULL && !mt_parse_u64(argument, 1, 1 << 20, &start))
-        return mt_fail(err, MT_BAD, "kv strategy doubling:%.60s: expected a number of tokens",
-                       argument);
+    if (argument != NULL && !mt_parse_u64(argument, 1, MT_KV_MOST, &start))
+        return mt_fail(err, MT_BAD,
+                       "kv strategy doubling:%.60s: expected doubling:N, N from 1 to %d tokens",
+                       argument, MT_KV_MOST);
     doubling *d = calloc(1, sizeof *d);
     if (d == NULL)
         return mt_fail(err, MT_FAILED, "no memory for a cache's records");

@@ -21,9 +21,11 @@ typedef struct paged {
 static mt_status paged_open(mt_kv **out, const char *argument, mt_error *err)
 {
     uint64_t tokens;
-    if (argument == NULL || !mt_parse_u64(argument, 1, 1 << 20, &tokens))
+    if (argument == NULL || !mt_parse_u64(argument, 1, MT_KV_MOST, &tokens))
         return mt_fail(err, MT_BAD,
-                       "kv strategy paged: expected paged:N, N tokens a page, for example paged:16");
+                       "kv strategy paged%s%.60s: expected paged:N, N from 1 to %d tokens a page, for "
+                       "example paged:16",
+                       argument != NULL ? ":" : "", argument != NULL ? argument : "", MT_KV_MOST);
     paged *p = calloc(1, sizeof *p);
     if (p == NULL)
         return mt_fail(err, MT_FAILED, "no memory for a cache's records");

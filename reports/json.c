@@ -33,7 +33,7 @@ static int character(const unsigned char *text) {
     return length;
 }
 
-static void write_string(FILE *file, const char *text) {
+void mt_json_string(FILE *file, const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     fputc('"', file);
     while (*at != '\0') {
@@ -89,7 +89,7 @@ mt_status mt_json_open(mt_json **out, FILE *file, const char *version, mt_error 
         return mt_fail(err, MT_FAILED, "not enough memory to write JSON");
     j->file = file;
     fputs("{\"program\": \"memtrace\", \"version\": ", file);
-    write_string(file, version);
+    mt_json_string(file, version);
     fputs(",\n\"options\": {", file);
     return MT_OK;
 }
@@ -98,9 +98,9 @@ void mt_json_header(mt_json *j, const char *name, const char *value) {
     if (j->stage != OPTIONS)
         return;
     fputs(j->items++ == 0 ? "\n  " : ",\n  ", j->file);
-    write_string(j->file, name);
+    mt_json_string(j->file, name);
     fputs(": ", j->file);
-    write_string(j->file, value);
+    mt_json_string(j->file, value);
 }
 
 static void write_row(FILE *file, const mt_row *row) {
@@ -116,7 +116,7 @@ static void write_row(FILE *file, const mt_row *row) {
             ", \"segments\": %" PRIu64 ", \"kv_ideal\": %" PRIu64 ", \"bump\": %" PRId64
             ", \"cause\": ",
             row->peak_requested, row->peak_reserved, row->segments, row->kv_ideal, row->bump);
-    write_string(file, row->cause);
+    mt_json_string(file, row->cause);
     if (row->nanoseconds == 0)
         fputs(", \"ms\": 0}", file);
     else
@@ -185,7 +185,7 @@ mt_status mt_json_close(mt_json *j, const mt_ledger *ledger, const char *ended,
     advance(j, END);
     free(j);
     fputs("\"ended\": ", file);
-    write_string(file, ended);
+    mt_json_string(file, ended);
     fputs(",\n\"refusal\": ", file);
     write_refusal(file, refusal);
     fputs(",\n\"summary\": ", file);

@@ -24,6 +24,9 @@
 
 typedef struct mt_json mt_json;
 
+/* Writes text as a JSON string, quotes included. */
+void mt_json_string(FILE *file, const char *text);
+
 /* Begins the object on out, which stays the caller's. */
 mt_status mt_json_open(mt_json **out, FILE *file, const char *version, mt_error *err);
 

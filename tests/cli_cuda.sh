@@ -59,6 +59,18 @@ if [ -x "$emulated" ]; then
         want as_dry $small --kv $kv --activations arena --workspace 1MiB
     done
 
+    # A kernel that is loaded after the warm-up would show: each takes a page of the driver's.
+    MT_EMULATION=leaks,kernel=2097152
+    ctx=1024
+    [ -z "$quick" ] || ctx=280
+    for kv in concat concat-tuple static doubling paged:16; do
+        begin "emulated: all kernels are loaded by the end of the warm-up: $kv"
+        run --layers 1 --heads 1 --width 16 --vocab 50 --positions 1024 --ctx $ctx --quiet --kv $kv
+        want ended 0
+        want no_change "$out"
+    done
+    MT_EMULATION=leaks
+
     begin "emulated: the driver's pool"
     run $small --quiet --policy async
     want ended 0
@@ -176,6 +188,34 @@ if [ -f "$preload" ] && [ -f "$(dirname "$real")/memtrace-cuda.so" ]; then
     full --ctx 16 --quiet
     want is "$(header "$out" workspace)" 33554432
     unset STANDIN_MAJOR
+    begin "full size: another program that uses the device"
+    STANDIN_OTHER=moves
+    export STANDIN_OTHER
+    full --ctx 64
+    want ended 0
+    want row_count 64 "$out"
+    want has "$out" "# library unknown: device shared"
+    want no has "$out" "# library change"
+    want has "$err" "library unknown: device shared"
+    begin "full size: less is gone than we took"
+    STANDIN_OTHER=leaves
+    full --ctx 64 --quiet
+    want ended 1
+    want one_message
+    want has "$err" "library bytes are negative"
+    want last "$out" "# failed"
+    unset STANDIN_OTHER
+    begin "full size: what is 2 MiB and more has no rounding of the driver's"
+    full --ctx 64 --quiet
+    want is "$(header "$out" "driver rounding")" 0
+    begin "full size: the library's own workspace against ours"
+    full --ctx 64 --quiet --workspace library
+    want ended 0
+    want has "$out" "# library workspace its own"
+    theirs=$(header "$out" "library at the end")
+    full --ctx 64 --quiet --workspace 4MiB
+    want no_change "$out"
+    want is "$(header "$out" "library at the end")" "$theirs" # its pool is taken with the handle
     begin "full size: a device of 768 MiB runs out of memory"
     STANDIN_CAPACITY=805306368
     export STANDIN_CAPACITY
@@ -186,6 +226,25 @@ if [ -f "$preload" ] && [ -f "$(dirname "$real")/memtrace-cuda.so" ]; then
     begin "without the stand-in there is no device"
     run --quiet --ctx 1 $small --backend cpu
     want ended 0
+
+    # The script for a machine with a GPU, as far as it goes without one.
+    if [ -n "$quick" ]; then
+        skip "gpu.sh, rehearsed" "less work was asked for"
+    else
+        begin "gpu.sh, rehearsed"
+        command="tests/gpu.sh FOLDER rehearse"
+        BUILD=$(dirname "$(dirname "$preload")") sh tests/gpu.sh "$dir/gpu" rehearse >"$out" 2>"$err"
+        status=$?
+        want ended 0
+        want empty "$err"
+        want is "$(grep FAILED "$out")" ""
+        want grep -q '^test_cuda_kernels  *[1-9][0-9]* passed$' "$out"
+        want grep -q '^test_cuda_engine  *[1-9][0-9]* passed$' "$out"
+        want grep -q '^a small model against the cpu  *64 of 64 ids equal$' "$out"
+        want is "$(grep -c '^1024 tokens, .*identity ok, rows as the dry run' "$out")" 5
+        want grep -q '^0 library bytes with our workspace  *ok$' "$out"
+        want grep -q '^decode, graph .*rows equal$' "$out"
+    fi
 else
     skip "full size: all" "no back end by nvcc, or no stand-in libraries: make standin"
 fi

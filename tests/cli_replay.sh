@@ -36,6 +36,18 @@ run replay --capacity 4MiB "$dir/run.trace"
 want ended 3
 want one_message
 
+for value in 0 3 511 100000 3MiB; do
+    refused "--granularity $value" 2 "--granularity $value: expected" replay "$dir/run.trace" \
+        --granularity $value
+done
+begin "a driver that rounds segments up"
+run replay "$dir/run.trace" --policy direct --granularity 512
+want ended 0
+fine=$(tail -n 1 "$out")
+run replay "$dir/run.trace" --policy direct --granularity 4MiB
+want ended 0
+want is "$(tail -n 1 "$out")" "$fine" # the device's loss, not what is reserved
+
 refused "an unknown policy, before anything is printed" 2 "foo" replay --policy torch,direct,foo:1 "$dir/run.trace"
 refused "a summary of another policy" 2 "needs the torch policy" replay --policy torch,direct --summary torch "$dir/run.trace"
 refused "no file" 2 "expected a FILE" replay
@@ -60,7 +72,7 @@ if [ -e "$recording" ]; then
     want has "$out" "changed.tsv:300: operation"
     want has "$out" "the large pool"
 else
-    skip "recordings are not there"
+    skip "recordings" "they are not there"
 fi
 begin "a file that is no recording"
 run replay --check "$dir/nonsense"

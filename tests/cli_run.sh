@@ -425,14 +425,24 @@ closed_pipe "a run that computes" $small --backend cpu --positions 1000000 --ctx
 
 # ---- help ------------------------------------------------------------------------------------------
 
-for c in "" run generate tokenize verify; do
+for c in "" run generate tokenize verify sweep replay predict study; do
     begin "memtrace $c --help"
     run $c --help
     want ended 0
     want empty "$err"
     want grep -q '^Usage: memtrace' "$out"
-    want has "$out" --model
-    [ "$c" = tokenize ] || want has "$out" --ctx
+    case $c in
+    replay) ;;
+    tokenize) want has "$out" --model= ;;
+    *) want has "$out" --model= && want has "$out" --ctx= ;;
+    esac
+    case $c in
+    "" | run) want has "$out" --trace= ;;
+    *) want no has "$out" --trace= ;;
+    esac
+    case $c in
+    "" | run | generate | verify | study) want has "$out" "bfc[:SIZE], jemalloc" ;;
+    esac
     run $c --usage
     want ended 0
     want empty "$err"
@@ -476,8 +486,27 @@ for value in "" abc Torch " torch" block block: block:0 block:1000 block:2MiB,fi
     block:2MiB,keep:some block:2MiB,round:0 block:2MiB,round:100 block:2MiB,round \
     block:2MiB,x:1 block:$huge direct:0 direct:1000 direct:x torch,x:1 torch,x \
     torch,max_split_size_mb:19 torch,expandable_segments:yes torch,roundup_power2_divisions:3 \
-    torch,garbage_collection_threshold:2 torch,version:x torch,addresses:x bfc:100 jemalloc:4KiB async; do
+    torch,garbage_collection_threshold:2 torch,version:x torch,addresses:x bfc:100 jemalloc:4KiB async \
+    torch, torch: torch,, block:2MiB, block,2MiB direct, direct: direct,2MiB direct:2MiB, bfc, bfc,1MiB \
+    jemalloc, jemalloc: async, torch,max_split_size_mb:20, torch,max_split_size_mb:$huge; do
     refused "--policy '$value'" 2 "policy " --backend none --policy "$value"
+done
+for value in 99999999999 1048577 $huge; do
+    refused "--kv paged:$value is too many" 2 "paged:$value: expected paged:N, N from 1 to 1048576" \
+        --backend none --kv paged:$value
+    refused "--kv doubling:$value is too many" 2 \
+        "doubling:$value: expected doubling:N, N from 1 to 1048576" --backend none --kv doubling:$value
+done
+for value in 99999999999999999999 2000000GiB; do
+    refused "--policy block:$value is too much" 2 "at most 1048576GiB" --backend none \
+        --policy block:$value
+    refused "--policy direct:$value is too much" 2 "at most 1048576GiB" --backend none \
+        --policy direct:$value
+    refused "--policy bfc:$value is too much" 2 "at most 1048576GiB" --backend none --policy bfc:$value
+done
+for c in generate verify; do
+    refused "a trace of $c" 2 "--trace" $c --trace x
+    refused "JSON of $c" 2 "--json" $c --json
 done
 for value in "" , 1, ,1 1,,2 a 1,b -1 1.5 50257 1,50257 "1, 2" $huge; do
     refused "--prompt-ids '$value'" 2 "--prompt-ids" --backend none --prompt-ids "$value"

@@ -405,6 +405,34 @@ static void test_small_pieces(void **state) {
     free(data);
 }
 
+/* A program that ends at once leaves no temporary files; plain names and other files stay. */
+static void test_remove_all(void **state) {
+    (void)state;
+    mt_output *o[20];
+    mt_error err;
+    static const char *const name[20] = { "a0", "a1", "a2", "a3", "a4", "a5", "a6",
+                                          "a7", "a8", "a9", "b0", "b1", "b2", "b3",
+                                          "b4", "b5", "b6", "b7", "b8", "b9" };
+    unlink(temp_path("kept"));
+    assert_int_equal(store(temp_path("kept"), "abc", 3, 3, &err), MT_OK);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(mt_output_open(&o[i], temp_path(name[i]), &err), MT_OK);
+    for (int i = 0; i < 20; i += 2) /* every other one ends in a good way, and makes room */
+        assert_int_equal(mt_output_commit(o[i], &err), MT_OK);
+    mt_output_remove_all();
+    for (int i = 1; i < 16; i += 2) {
+        assert_int_equal(mt_output_commit(o[i], &err), MT_FAILED);
+        assert_int_equal(access(temp_path(name[i]), F_OK), -1);
+    }
+    for (int i = 17; i < 20; i += 2) /* those there was no room for in the list */
+        mt_output_abandon(o[i]);
+    for (int i = 0; i < 20; i += 2)
+        assert_int_equal(unlink(temp_path(name[i])), 0);
+    assert_holds(temp_path("kept"), "abc", 3);
+    unlink(temp_path("kept"));
+    mt_output_remove_all();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_packed_for_real),
@@ -415,7 +443,7 @@ int main(void) {
         cmocka_unit_test(test_standing_file), cmocka_unit_test(test_missing),
         cmocka_unit_test(test_limit),         cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_corrupt),       cmocka_unit_test(test_concatenated),
-        cmocka_unit_test(test_small_pieces),
+        cmocka_unit_test(test_small_pieces),  cmocka_unit_test(test_remove_all),
     };
     return cmocka_run_group_tests_name("output", tests, temp_setup, temp_teardown);
 }

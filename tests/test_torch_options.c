@@ -83,21 +83,22 @@ static void test_sizes(void **state) {
     (void)state;
     assert_int_equal(legal("max_split_size_mb:20").max_split_size, 20971520);
     assert_int_equal(legal("max_split_size_mb:128").max_split_size, 134217728);
-    illegal("max_split_size_mb:19", "max_split_size_mb:19: expected a number of MiB, at least 20");
-    illegal("max_split_size_mb:0", "at least 20");
-    illegal("max_split_size_mb:-1", "at least 20");
-    illegal("max_split_size_mb:x", "at least 20");
-    illegal("max_split_size_mb:20.5", "at least 20");
-    illegal("max_split_size_mb:20MiB", "at least 20");
-    illegal("max_split_size_mb:99999999999999999999", "at least 20");
-    illegal("max_split_size_mb:2000000000000", "at least 20");
+    illegal("max_split_size_mb:19",
+            "max_split_size_mb:19: expected a number of MiB from 20 to 2^40");
+    illegal("max_split_size_mb:0", "from 20 to 2^40");
+    illegal("max_split_size_mb:-1", "from 20 to 2^40");
+    illegal("max_split_size_mb:x", "from 20 to 2^40");
+    illegal("max_split_size_mb:20.5", "from 20 to 2^40");
+    illegal("max_split_size_mb:20MiB", "from 20 to 2^40");
+    illegal("max_split_size_mb:99999999999999999999", "from 20 to 2^40");
+    illegal("max_split_size_mb:2000000000000", "from 20 to 2^40");
     assert_int_equal(legal("max_non_split_rounding_mb:20").max_non_split_rounding, 20971520);
     assert_int_equal(legal("max_non_split_rounding_mb:64").max_non_split_rounding, 67108864);
     illegal("max_non_split_rounding_mb:19", "max_non_split_rounding_mb:19: expected");
     assert_int_equal(legal("large_segment_size_mb:11").large_segment, 11534336);
     illegal("large_segment_size_mb:10", "large_segment_size_mb:10: expected a number of MiB above");
-    illegal("large_segment_size_mb:0", "above 10");
-    illegal("large_segment_size_mb:", "above 10");
+    illegal("large_segment_size_mb:0", "from 11 to 2^40");
+    illegal("large_segment_size_mb:", "from 11 to 2^40");
 }
 
 /* The least of the other two sizes is that of large segments, in whichever order they come. */
@@ -108,9 +109,9 @@ static void test_sizes_together(void **state) {
     assert_int_equal(o.max_non_split_rounding, 67108864);
     o = legal("max_split_size_mb:64,large_segment_size_mb:64");
     assert_int_equal(o.max_split_size, 67108864);
-    illegal("large_segment_size_mb:64,max_split_size_mb:63", "at least 64");
-    illegal("max_split_size_mb:63,large_segment_size_mb:64", "at least 64");
-    illegal("max_non_split_rounding_mb:63,large_segment_size_mb:64", "at least 64");
+    illegal("large_segment_size_mb:64,max_split_size_mb:63", "from 64 to 2^40");
+    illegal("max_split_size_mb:63,large_segment_size_mb:64", "from 64 to 2^40");
+    illegal("max_non_split_rounding_mb:63,large_segment_size_mb:64", "from 64 to 2^40");
     assert_int_equal(legal("large_segment_size_mb:11,max_split_size_mb:11").max_split_size,
                      11534336);
 }

@@ -186,6 +186,56 @@ static void graphs_compute_the_same(void **state) {
     graph_against_eager("static", 1, 251, 262, 1);
 }
 
+/* A recording watched: nothing may be requested, given back or taken of the device meanwhile. */
+static struct {
+    mt_status (*begin)(mt_device *d, mt_error *err);
+    mt_status (*end)(mt_device *d, mt_error *err);
+    bool now;
+    int recordings, events;
+} recording;
+
+static mt_status record_watched(mt_device *d, mt_error *err) {
+    mt_status status = recording.begin(d, err);
+    recording.now = status == MT_OK;
+    recording.recordings++;
+    return status;
+}
+
+static mt_status record_end_watched(mt_device *d, mt_error *err) {
+    recording.now = false;
+    return recording.end(d, err);
+}
+
+static void count_in_recording(void *context, const mt_event *e) {
+    (void)context, (void)e;
+    recording.events += recording.now;
+}
+
+static void nothing_is_requested_in_a_recording(void **state) {
+    (void)state;
+    static const char *const kv[] = { "static", "doubling:4" };
+    static const int recordings[] = { 1, 4 }; /* capacities 4, 8, 16, 32 */
+    for (size_t i = 0; i < COUNT(kv); i++) {
+        rig r;
+        setup s = { .kind = ON_CUDA,
+                    .config = four_layers(),
+                    .policy = "direct", /* a segment for each request */
+                    .options = options_of(kv[i], 1, 1, 20, true, 65536) };
+        s.options.graph = true;
+        must(rig_open(&r, &s), &r.err);
+        recording =
+            (__typeof__(recording)){ .begin = r.device->record, .end = r.device->record_end };
+        r.device->record = record_watched;
+        r.device->record_end = record_end_watched;
+        mt_alloc_listen(r.alloc, (mt_listener){ count_in_recording, NULL });
+        must(rig_generate(&r), &r.err);
+        assert_int_equal(recording.recordings, recordings[i]);
+        assert_int_equal(recording.events, 0);
+        assert_true(r.events > 0);
+        rig_close(&r);
+    }
+}
+
 /* What --graph needs and what it refuses. */
 static void graphs_need_buffers_that_stay(void **state) {
     (void)state;
@@ -266,11 +316,14 @@ static setup watched(const char *policy, const char *kv, bool graph) {
 static void no_library_bytes_with_our_workspace(void **state) {
     (void)state;
     static const char *const runs[][2] = { { "torch", "concat" },
+                                           { "torch", "concat-tuple" },
                                            { "torch", "static" },
                                            { "torch", "doubling" },
                                            { "torch", "paged:16" },
                                            { "block:2MiB", "concat" },
                                            { "block:2MiB", "concat-tuple" },
+                                           { "direct:2MiB", "concat" },
+                                           { "bfc:2MiB", "doubling" },
                                            { "torch,expandable_segments:True", "concat" } };
     for (size_t i = 0; i < COUNT(runs); i++) {
         int64_t warm, end;
@@ -435,7 +488,7 @@ static void the_drivers_pool_needs_a_device(void **state) {
 static void ranges_carry_our_words(void **state) {
     (void)state;
     static const char *const words[] = { "load",    "prefill", "layer 0", "layer 1",
-                                         "layer 2", "layer 3", "decode",  "layer 0" };
+                                         "layer 2", "layer 3", "head",    "decode" };
     rig r;
     setup s = { .kind = ON_CUDA,
                 .config = four_layers(),
@@ -448,7 +501,7 @@ static void ranges_carry_our_words(void **state) {
         const char *name = mt_emulation_range(i, &depth);
         assert_non_null(name);
         assert_string_equal(name, words[i]);
-        assert_int_equal(depth, strncmp(words[i], "layer", 5) == 0);
+        assert_int_equal(depth, words[i][0] == 'h' || strncmp(words[i], "layer", 5) == 0);
     }
     assert_int_equal(mt_emulation_open_ranges(), 0);
 }
@@ -462,6 +515,7 @@ int main(void) {
         TEST(events_are_those_of_the_cpu_and_of_a_dry_run),
         TEST(events_are_the_same_with_graphs),
         TEST(graphs_compute_the_same),
+        TEST(nothing_is_requested_in_a_recording),
         TEST(graphs_need_buffers_that_stay),
 #ifndef MT_REAL_DEVICE
         TEST(no_library_bytes_with_our_workspace),

@@ -221,6 +221,67 @@ static void without_a_device(void **state) {
     rig_close(&r);
 }
 
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+/* Three notes and their times, after the n-th call of api was made to fail; what was said. */
+static void take_notes(const char *api, uint64_t n, mt_error *said) {
+    mt_cuda_backend b;
+    mt_error late = { .status = MT_OK };
+    mt_cuda_options o = { .late = &late };
+    double ms[3];
+    *said = (mt_error){ .status = MT_OK };
+    mt_emulation_reset();
+    mt_emulation_set_quiet(true);
+    assert_int_equal(mt_cuda_open(&b, &o, said), MT_OK);
+    if (api != NULL)
+        assert_true(mt_emulation_fail(api, n, 0));
+    for (uint32_t i = 0; i < 3; i++) {
+        b.device->nothing(b.device);
+        b.device->stamp(b.device, i);
+    }
+    mt_status status = b.device->sync(b.device, said);
+    if (status == MT_OK)
+        status = b.device->stamps(b.device, ms, 3, said);
+    for (int i = 1; status == MT_OK && i < 3; i++)
+        assert_true(ms[0] == 0 && ms[i] >= ms[i - 1]);
+    b.source->close(b.source);
+    b.device->close(b.device);
+    if (status == MT_OK && late.status != MT_OK)
+        *said = late;
+    assert_int_equal(mt_emulation_print_leaks(stderr), 0);
+}
+
+static void every_call_of_the_clock(void **state) {
+    (void)state;
+    static const char *const calls[] = { "cudaEventCreate", "cudaEventRecord",
+                                         "cudaEventElapsedTime", "cudaEventDestroy" };
+    mt_error said;
+    take_notes(NULL, 0, &said);
+    assert_int_equal(said.status, MT_OK);
+    for (size_t i = 0; i < COUNT(calls); i++)
+        for (uint64_t n = 1; n <= 3; n++) {
+            take_notes(calls[i], n, &said);
+            assert_int_equal(said.status, MT_FAILED);
+            if (strstr(said.text, calls[i]) == NULL || strstr(said.text, ".cu:") == NULL)
+                fail_msg("%s number %lu failed, but the line is: %s", calls[i], (unsigned long)n,
+                         said.text);
+        }
+}
+
+static void a_note_never_taken(void **state) {
+    (void)state;
+    mt_cuda_backend b;
+    mt_cuda_options o = { 0 };
+    mt_error err;
+    double ms[2];
+    must(mt_cuda_open(&b, &o, &err), &err);
+    b.device->stamp(b.device, 0);
+    must(b.device->sync(b.device, &err), &err);
+    assert_int_equal(b.device->stamps(b.device, ms, 2, &err), MT_FAILED);
+    b.source->close(b.source);
+    b.device->close(b.device);
+}
+
 /* ---- out of memory --------------------------------------------------------------------------- */
 
 /* A device that holds less than the source was told: the driver refuses. */
@@ -286,6 +347,8 @@ int main(void) {
         TEST(every_call_of_a_recorded_run),
         TEST(the_runs_make_every_call),
         TEST(without_a_device),
+        TEST(every_call_of_the_clock),
+        TEST(a_note_never_taken),
         TEST(out_of_memory_is_an_answer),
         TEST(a_refusal_is_tried_again),
     };

@@ -6,7 +6,9 @@
  * what is read from the device is zero. Addresses lie in a range without access, so that a host
  * access to device memory ends the program.
  *
- * STANDIN_CAPACITY (bytes, 48 GiB) and STANDIN_MAJOR (8) describe the device. */
+ * STANDIN_CAPACITY (bytes, 48 GiB) and STANDIN_MAJOR (8) describe the device. STANDIN_OTHER is
+ * another program on it: "moves" takes and gives 2 MiB all the time, "leaves" gives back 1 GiB once
+ * this program has its weights. */
 #ifndef MT_STANDIN_H
 #define MT_STANDIN_H
 

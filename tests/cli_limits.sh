@@ -1,0 +1,202 @@
+#!/bin/sh
+# What the machine refuses: little address space, no OpenBLAS, a full disk or a closed file under
+# --help, a second Ctrl-C. And names that are nearly right.
+. tests/cli.shi
+small="--layers 2 --width 64 --heads 4 --vocab 300 --quiet"
+
+# ---- address space ---------------------------------------------------------------------------------
+
+# limited KIB ARGUMENT...: run, under ulimit -v.
+limited() {
+    limit=$1
+    shift
+    command="ulimit -v $limit; $MEMTRACE $*"
+    (ulimit -v "$limit" && exec timeout -s KILL 60 "$MEMTRACE" "$@") >"$out" 2>"$err"
+    status=$?
+}
+
+if (ulimit -v 300000 && "$MEMTRACE" --version) >/dev/null 2>&1; then
+    begin "300 MB of address space: what needs no OpenBLAS works"
+    limited 300000 --backend none --quiet
+    want ended 0
+    want row_count 1024 "$out"
+    limited 300000 sweep --quiet --kv concat,static --ctx 128 --threads 2
+    want ended 0
+    want row_count 2 "$out"
+    limited 300000 predict --ctx 5
+    want ended 0
+    begin "300 MB of address space: the cpu back end says what it needs"
+    limited 300000 --backend cpu $small
+    want ended 4
+    want empty "$out"
+    want one_message
+    want has "$err" "OpenBLAS needs"
+    begin "700 MB of address space: one thread computes, BLAS's products too"
+    limited 700000 --backend cpu --threads 1 $small --ctx 40 --prompt-tokens 30
+    want ended 0
+    want row_count 11 "$out"
+    want awk -f tests/identity.awk "$out"
+else
+    skip "little address space" "this program needs more: a sanitizer"
+fi
+
+begin "more threads than OpenBLAS has buffers"
+run --backend cpu --threads 256 $small --ctx 40 --prompt-tokens 30
+want ended 0
+want empty "$err"
+
+begin "OpenBLAS that cannot be loaded"
+mkdir "$dir/lib"
+echo nonsense >"$dir/lib/libopenblas.so.0"
+LD_LIBRARY_PATH=$dir/lib
+export LD_LIBRARY_PATH
+run --backend cpu $small
+want ended 4
+want empty "$out"
+want one_message
+want has "$err" "OpenBLAS cannot be loaded"
+run --backend none --ctx 5 $small
+want ended 0
+unset LD_LIBRARY_PATH
+
+# ---- stdout ----------------------------------------------------------------------------------------
+
+if [ -c /dev/full ]; then
+    for what in --help --version --usage "generate --help" "sweep --help" "tokenize --version"; do
+        begin "a full disk: $what"
+        command="$MEMTRACE $what >/dev/full"
+        "$MEMTRACE" $what >/dev/full 2>"$err"
+        status=$?
+        want ended 4
+        want lines 1 "$err"
+        want has "$err" "cannot write to standard output: No space left on device"
+    done
+fi
+for what in --help "--backend none --ctx 3 --quiet" "sweep --ctx 3 --quiet"; do
+    begin "stdout is closed: $what"
+    command="$MEMTRACE $what >&-"
+    "$MEMTRACE" $what >&- 2>"$err"
+    status=$?
+    want ended 4
+    want lines 1 "$err"
+    want has "$err" "cannot write to standard output: Bad file descriptor"
+done
+begin "a trace does not become the stdout that is closed"
+command="$MEMTRACE --trace FILE >&-"
+"$MEMTRACE" --backend none --ctx 3 --quiet --trace "$dir/t.trace" >&- 2>"$err"
+status=$?
+want ended 4
+want no grep -q '^0 1 ' "$dir/t.trace"
+begin "stdin and stderr are closed"
+command="$MEMTRACE <&- 2>&-"
+"$MEMTRACE" --backend none --ctx 3 --trace "$dir/u.trace" <&- >"$out" 2>&-
+status=$?
+want ended 0
+want row_count 3 "$out"
+want no has "$dir/u.trace" requested:
+begin "text to tokenize from a stdin that is closed"
+command="$MEMTRACE tokenize <&-"
+"$MEMTRACE" tokenize --model tests <&- >"$out" 2>"$err"
+status=$?
+want no ended 0
+want one_message
+
+# ---- names of folders and files --------------------------------------------------------------------
+
+if [ -f "$shared/data/gpt-nano-sort/config.json" ]; then
+    mkdir "$dir/q\"d x"
+    cp "$shared"/data/gpt-nano-sort/* "$dir/q\"d x"
+    begin "a folder's name in a grid"
+    run sweep --model "$dir/q\"d x" --ctx 5 --quiet
+    want ended 0
+    want grep -q '^[^ ]*/q"d.x20x f32 1 ' "$out"
+    run sweep --model "$dir/q\"d x" --ctx 5 --quiet --csv
+    want grep -q '^"/[^ ]*/q""d x",f32,1,' "$out"
+    run sweep --model "$dir/q\"d x" --ctx 5 --quiet --json
+    want grep -q '^{"model":"/[^ ]*/q\\"d x","dtype":"f32",' "$out"
+else
+    skip "a folder's name in a grid" "there is no $shared/data/gpt-nano-sort"
+fi
+begin "a name of two lines in the header of a replay"
+two="$dir/a
+b"
+run --backend none --ctx 2 --quiet --trace "$two"
+run replay "$two"
+want ended 0
+want row_count 1 "$out"
+
+# ---- a second Ctrl-C -------------------------------------------------------------------------------
+
+# blocked FOLDER: a run whose table fills a pipe that nobody reads; its $pid.
+blocked() {
+    mkdir "$1"
+    mkfifo "$1.pipe"
+    exec 9<>"$1.pipe"
+    command="$MEMTRACE --trace $1/run.trace | (nobody)"
+    "$MEMTRACE" --backend none --quiet --trace "$1/run.trace" >"$1.pipe" 2>"$err" 9>&- &
+    pid=$!
+    tries=0
+    until [ -n "$(ls "$1")" ] || [ $tries -ge 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    sleep 1
+}
+
+begin "a second signal ends the program and leaves no temporary file"
+blocked "$dir/cut"
+kill -s TERM $pid
+sleep 0.6
+want is "$(ls "$dir/cut" | wc -l)" 1
+kill -s TERM $pid
+wait $pid
+status=$?
+want ended 130
+want is "$(ls "$dir/cut")" ""
+exec 9>&-
+
+begin "a signal while nobody reads: the rows so far come when somebody does"
+blocked "$dir/late"
+kill -s INT $pid
+kill -s TERM $pid # shells start what is in the background with SIGINT ignored
+sleep 0.2
+timeout 3 cat "$dir/late.pipe" >"$out" 9>&-
+wait $pid
+status=$?
+want ended 130
+want empty "$err"
+want last "$out" "# interrupted"
+want awk -f tests/identity.awk "$out"
+want last "$dir/late/run.trace" "# interrupted"
+exec 9>&-
+
+begin "tokenize ends at the first signal"
+mkfifo "$dir/in.pipe"
+exec 9<>"$dir/in.pipe"
+command="$MEMTRACE tokenize <pipe"
+if [ -f "$shared/data/gpt2-bpe/encoder.json" ]; then
+    "$MEMTRACE" tokenize --model "$shared/data/gpt2-bpe" <"$dir/in.pipe" >"$out" 2>"$err" 9>&- &
+    pid=$!
+    sleep 2
+    kill -s TERM $pid
+    wait $pid
+    status=$?
+    want ended 143
+fi
+exec 9>&-
+
+# ---- names that are nearly right -------------------------------------------------------------------
+
+meant() { # meant WRONG RIGHT
+    refused "memtrace $1" 2 "there is no command $1: did you mean $2?" "$1"
+}
+meant generat generate
+meant sweeep sweep
+meant veriffy verify
+meant predcit predict
+meant RUN run
+meant reply replay
+meant tok tokenize
+refused "memtrace help" 2 "there is no command help: expected run, " help
+refused "a command of one letter" 2 "there is no command r: expected run, " r
+finish
