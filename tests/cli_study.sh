@@ -18,7 +18,7 @@ check_table() {
         near("uncached flops at " t, $at["uncached_flops_last"], t*24*L*C*C + 4*L*C*t*t + 2*C*V, 0)
         near("with all logits at " t, $at["uncached_flops_all"], t*24*L*C*C + 4*L*C*t*t + 2*C*V*t, 0)
         near("computed at " t, $at["uncached_computed"], t*24*L*C*C + 2*L*C*t*(t+1) + 2*C*V, 0)
-        near("time ratio at " t, $at["time_ratio"], $at["uncached_ms"] / $at["cached_ms"], 0.02 * $at["time_ratio"] + 0.05)
+        near("time ratio at " t, $at["time_ratio"], $at["uncached_ms"] / $at["cached_ms"], 0.01 + $at["time_ratio"] * (0.0006 / $at["cached_ms"] + 0.0006 / $at["uncached_ms"]))
         if ($at["cached_least"] > $at["cached_ms"] || $at["cached_ms"] > $at["cached_most"]) { print "order at " t; bad++ }
         if ($at["cached_bytes"] < $at["cached_computed"] / 100) { print "bytes at " t; bad++ }
     }
