@@ -21,8 +21,6 @@
 
 #define MT_KV_MOST (1 << 20) /* the largest N */
 
-#define MT_KV_MOST (1 << 20) /* the largest N */
-
 typedef struct mt_kv mt_kv;
 
 typedef struct mt_kv_ops {
