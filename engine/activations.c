@@ -7,15 +7,13 @@
 
 #define ARENA_ALIGN 256
 
-void mt_acts_init(mt_acts *a, mt_acts_mode mode, mt_alloc *alloc)
-{
+void mt_acts_init(mt_acts *a, mt_acts_mode mode, mt_alloc *alloc) {
     memset(a, 0, sizeof *a);
     a->mode = mode;
     a->alloc = alloc;
 }
 
-mt_status mt_acts_open(mt_acts *a, uint64_t bytes, mt_error *err)
-{
+mt_status mt_acts_open(mt_acts *a, uint64_t bytes, mt_error *err) {
     if (a->mode != MT_ARENA)
         return MT_OK;
     mt_request r = { .bytes = bytes, .tag = MT_ACTIVATIONS, .layer = -1 };
@@ -24,8 +22,7 @@ mt_status mt_acts_open(mt_acts *a, uint64_t bytes, mt_error *err)
 }
 
 /* The end of the live buffer that overlaps [offset, offset + bytes), 0 if none does. */
-static uint64_t blocked_until(const mt_acts *a, uint64_t offset, uint64_t bytes)
-{
+static uint64_t blocked_until(const mt_acts *a, uint64_t offset, uint64_t bytes) {
     for (int i = 0; i < MT_ACTS_MOST; i++) {
         const mt_act *b = a->live[i];
         if (b != NULL && offset < b->offset + b->bytes && b->offset < offset + bytes)
@@ -35,8 +32,7 @@ static uint64_t blocked_until(const mt_acts *a, uint64_t offset, uint64_t bytes)
 }
 
 /* Bytes of the gap that begins at offset, which no live buffer covers. */
-static uint64_t gap_at(const mt_acts *a, uint64_t offset)
-{
+static uint64_t gap_at(const mt_acts *a, uint64_t offset) {
     uint64_t end = UINT64_MAX;
     for (int i = 0; i < MT_ACTS_MOST; i++)
         if (a->live[i] != NULL && a->live[i]->offset >= offset && a->live[i]->offset < end)
@@ -44,16 +40,14 @@ static uint64_t gap_at(const mt_acts *a, uint64_t offset)
     return end - offset;
 }
 
-/* The smallest gap between live buffers that holds bytes, the lowest among equals. Gaps begin at 0 or
- * right after a live buffer. */
-static uint64_t best_offset(const mt_acts *a, uint64_t bytes)
-{
+/* The smallest gap between live buffers that holds bytes, the lowest among equals. Gaps begin at 0
+ * or right after a live buffer. */
+static uint64_t best_offset(const mt_acts *a, uint64_t bytes) {
     uint64_t best = UINT64_MAX, best_gap = UINT64_MAX;
     for (int i = -1; i < MT_ACTS_MOST; i++) {
         if (i >= 0 && a->live[i] == NULL)
             continue;
-        uint64_t at =
-            i < 0 ? 0 : mt_round_up(a->live[i]->offset + a->live[i]->bytes, ARENA_ALIGN);
+        uint64_t at = i < 0 ? 0 : mt_round_up(a->live[i]->offset + a->live[i]->bytes, ARENA_ALIGN);
         if (blocked_until(a, at, bytes) != 0)
             continue;
         uint64_t gap = gap_at(a, at);
@@ -65,8 +59,7 @@ static uint64_t best_offset(const mt_acts *a, uint64_t bytes)
     return best;
 }
 
-static mt_status place(mt_acts *a, mt_act *act, mt_error *err)
-{
+static mt_status place(mt_acts *a, mt_act *act, mt_error *err) {
     act->offset = best_offset(a, act->bytes);
     uint64_t end = act->offset + act->bytes;
     if (a->mode == MT_PLAN) {
@@ -80,16 +73,14 @@ static mt_status place(mt_acts *a, mt_act *act, mt_error *err)
     return MT_OK;
 }
 
-static mt_status request(mt_acts *a, mt_act *act, int32_t layer, mt_error *err)
-{
+static mt_status request(mt_acts *a, mt_act *act, int32_t layer, mt_error *err) {
     mt_request r = { .bytes = act->bytes, .tag = MT_ACTIVATIONS, .layer = layer };
     MT_TRY(mt_alloc_get(a->alloc, &r, &act->mem, err));
     act->ptr = act->mem.ptr;
     return MT_OK;
 }
 
-mt_status mt_acts_get(mt_acts *a, mt_act *act, uint64_t bytes, int32_t layer, mt_error *err)
-{
+mt_status mt_acts_get(mt_acts *a, mt_act *act, uint64_t bytes, int32_t layer, mt_error *err) {
     *act = (mt_act){ .bytes = bytes };
     if (bytes == 0)
         return MT_OK;
@@ -104,8 +95,7 @@ mt_status mt_acts_get(mt_acts *a, mt_act *act, uint64_t bytes, int32_t layer, mt
     return MT_OK;
 }
 
-void mt_acts_put(mt_acts *a, mt_act *act)
-{
+void mt_acts_put(mt_acts *a, mt_act *act) {
     if (act->ptr == NULL)
         return;
     a->live[act->place] = NULL;
@@ -113,15 +103,13 @@ void mt_acts_put(mt_acts *a, mt_act *act)
     mt_alloc_put(a->alloc, &act->mem, NULL);
 }
 
-void mt_acts_put_all(mt_acts *a)
-{
+void mt_acts_put_all(mt_acts *a) {
     for (int i = 0; i < MT_ACTS_MOST; i++)
         if (a->live[i] != NULL)
             mt_acts_put(a, a->live[i]);
 }
 
-void mt_acts_close(mt_acts *a)
-{
+void mt_acts_close(mt_acts *a) {
     mt_acts_put_all(a);
     mt_alloc_put(a->alloc, &a->arena, NULL);
 }

@@ -2,8 +2,8 @@
  *
  * eager: each buffer is a request of its own, freed after its last use, as a framework does.
  * arena: buffers are places in one block that was requested once. A small best-fit allocator of
- *        offsets, restarted at each pass, places them; the arena's size is the highest end it reaches
- *        in any step of the run, found beforehand by running the passes without a device (plan).
+ *        offsets, restarted at each pass, places them; the arena's size is the highest end it
+ * reaches in any step of the run, found beforehand by running the passes without a device (plan).
  *
  * Live buffers are kept in a list, so that a pass that fails half-way can be undone. */
 #ifndef MT_ENGINE_ACTIVATIONS_H

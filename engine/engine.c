@@ -9,16 +9,14 @@
 
 /* Tokens of each sequence that a step feeds: all so far without a cache. */
 static void step_shape(const mt_engine *e, uint32_t total, uint32_t fresh, uint32_t *T,
-                       uint32_t *first)
-{
+                       uint32_t *first) {
     bool cached = !e->kv->reads_pass;
     *T = cached ? fresh : total;
     *first = cached ? total - fresh : 0;
 }
 
 /* The arena's size: every step of the run, without a device, following sizes alone. */
-static mt_status plan(mt_engine *e, uint64_t *bytes, uint32_t *rows, mt_error *err)
-{
+static mt_status plan(mt_engine *e, uint64_t *bytes, uint32_t *rows, mt_error *err) {
     mt_engine copy = *e;
     int32_t *next = calloc(e->options.batch, sizeof *next);
     mt_status status = next == NULL ? mt_fail(err, MT_FAILED, "no memory for a plan") : MT_OK;
@@ -40,8 +38,7 @@ static mt_status plan(mt_engine *e, uint64_t *bytes, uint32_t *rows, mt_error *e
     return status;
 }
 
-static mt_status request_arena(mt_engine *e, mt_error *err)
-{
+static mt_status request_arena(mt_engine *e, mt_error *err) {
     uint64_t bytes;
     uint32_t rows;
     mt_acts_init(&e->acts, e->options.arena ? MT_ARENA : MT_EAGER, e->alloc);
@@ -56,8 +53,7 @@ static mt_status request_arena(mt_engine *e, mt_error *err)
     return mt_alloc_get(e->alloc, &r, &e->logits, err);
 }
 
-static mt_status request_workspace(mt_engine *e, mt_error *err)
-{
+static mt_status request_workspace(mt_engine *e, mt_error *err) {
     mt_request r = { .bytes = e->options.workspace, .tag = MT_WORKSPACE, .layer = -1 };
     MT_TRY(mt_alloc_get(e->alloc, &r, &e->workspace, err));
     if (e->device->use_workspace != NULL && !e->options.own_workspace)
@@ -65,8 +61,7 @@ static mt_status request_workspace(mt_engine *e, mt_error *err)
     return MT_OK;
 }
 
-static mt_status check_options(const mt_engine_options *o, const mt_config *c, mt_error *err)
-{
+static mt_status check_options(const mt_engine_options *o, const mt_config *c, mt_error *err) {
     uint64_t rows;
     if (o->prompt < 1 || o->prompt > o->ctx || o->ctx > c->positions)
         return mt_fail(err, MT_BAD,
@@ -85,8 +80,7 @@ static mt_status check_options(const mt_engine_options *o, const mt_config *c, m
 }
 
 mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_options *options,
-                         mt_error *err)
-{
+                         mt_error *err) {
     MT_TRY(check_options(options, &model->config, err));
     mt_engine *e = calloc(1, sizeof *e);
     if (e == NULL)
@@ -118,16 +112,14 @@ mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_optio
 }
 
 /* Appends T new tokens of each sequence to the history. */
-static void remember(mt_engine *e, const int32_t *ids, uint32_t T)
-{
+static void remember(mt_engine *e, const int32_t *ids, uint32_t T) {
     for (uint32_t b = 0; b < e->options.batch; b++)
         memcpy(e->history + (size_t)b * e->options.ctx + e->tokens, ids + (size_t)b * T,
                T * sizeof *ids);
 }
 
 /* The first T tokens of each sequence, side by side, as a pass without a cache feeds them. */
-static int32_t *all_so_far(const mt_engine *e, uint32_t T)
-{
+static int32_t *all_so_far(const mt_engine *e, uint32_t T) {
     int32_t *ids = malloc((size_t)e->options.batch * T * sizeof *ids);
     for (uint32_t b = 0; ids != NULL && b < e->options.batch; b++)
         memcpy(ids + (size_t)b * T, e->history + (size_t)b * e->options.ctx, T * sizeof *ids);
@@ -136,8 +128,7 @@ static int32_t *all_so_far(const mt_engine *e, uint32_t T)
 
 /* One pass over T new tokens, or over all so far. */
 static mt_status full_pass(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t pass,
-                           uint32_t first, int32_t *next, mt_error *err)
-{
+                           uint32_t first, int32_t *next, mt_error *err) {
     int32_t *fed = all_so_far(e, e->tokens + T);
     if (fed == NULL)
         return mt_fail(err, MT_FAILED, "no memory for the tokens of a step");
@@ -147,8 +138,8 @@ static mt_status full_pass(mt_engine *e, const int32_t *ids, uint32_t T, uint32_
     return status;
 }
 
-mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next, mt_error *err)
-{
+mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next,
+                         mt_error *err) {
     uint32_t pass, first;
     if (T < 1 || T > e->options.ctx - e->tokens)
         return mt_fail(err, MT_BAD, "%u tokens more than the %u of %u fed so far", T, e->tokens,
@@ -168,8 +159,7 @@ mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *
     return MT_OK;
 }
 
-bool mt_engine_rewind(mt_engine *e, uint32_t tokens)
-{
+bool mt_engine_rewind(mt_engine *e, uint32_t tokens) {
     static const char *const stay[] = { "static", "doubling", "paged" };
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
         if (tokens <= e->tokens && strncmp(e->options.kv, stay[i], strlen(stay[i])) == 0) {
@@ -179,8 +169,8 @@ bool mt_engine_rewind(mt_engine *e, uint32_t tokens)
     return false;
 }
 
-mt_status mt_engine_logits(mt_engine *e, uint32_t first, uint32_t rows, float *host, mt_error *err)
-{
+mt_status mt_engine_logits(mt_engine *e, uint32_t first, uint32_t rows, float *host,
+                           mt_error *err) {
     size_t V = e->model->config.vocab;
     if (first > e->logits_rows || rows > e->logits_rows - first)
         return mt_fail(err, MT_CHECK, "rows %u to %u of %u logits asked for", first, first + rows,
@@ -190,13 +180,11 @@ mt_status mt_engine_logits(mt_engine *e, uint32_t first, uint32_t rows, float *h
     return e->device->sync(e->device, err);
 }
 
-uint64_t mt_engine_kv_ideal(const mt_engine *e, uint64_t ctx)
-{
+uint64_t mt_engine_kv_ideal(const mt_engine *e, uint64_t ctx) {
     return mt_config_kv_bytes_per_token(&e->model->config) * e->options.batch * ctx;
 }
 
-void mt_engine_close(mt_engine *e)
-{
+void mt_engine_close(mt_engine *e) {
     if (e == NULL)
         return;
     mt_acts_close(&e->acts);

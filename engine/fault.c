@@ -1,11 +1,10 @@
 /* fault.c - a wrong cache, made on purpose.
  *
- * Each fault touches one layer's rows right after the step that makes the cache as long as the fault
- * says. Only for devices whose memory this program can read. */
+ * Each fault touches one layer's rows right after the step that makes the cache as long as the
+ * fault says. Only for devices whose memory this program can read. */
 #include "engine/engine.h"
 
-static void exchange(float *a, float *b, uint32_t n)
-{
+static void exchange(float *a, float *b, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         float t = a[i];
         a[i] = b[i];
@@ -14,8 +13,7 @@ static void exchange(float *a, float *b, uint32_t n)
 }
 
 /* Exchanges the rows of the first place and the one in the middle of what was there. */
-static void swap_places(const mt_engine *e, const mt_kv_view *v, uint32_t first, bool values)
-{
+static void swap_places(const mt_engine *e, const mt_kv_view *v, uint32_t first, bool values) {
     uint32_t C = e->model->config.width;
     float *k0, *v0, *k1, *v1;
     mt_kv_token(v, 0, 0, C, &k0, &v0);
@@ -25,8 +23,7 @@ static void swap_places(const mt_engine *e, const mt_kv_view *v, uint32_t first,
         exchange(v0, v1, C);
 }
 
-static void repeat_last(const mt_engine *e, const mt_kv_view *v, uint32_t first)
-{
+static void repeat_last(const mt_engine *e, const mt_kv_view *v, uint32_t first) {
     uint32_t C = e->model->config.width;
     float *k, *value, *k_before, *v_before;
     mt_kv_token(v, 0, first, C, &k, &value);
@@ -37,8 +34,7 @@ static void repeat_last(const mt_engine *e, const mt_kv_view *v, uint32_t first)
     }
 }
 
-static void mix(const mt_engine *e, const mt_kv_view *v, uint32_t first)
-{
+static void mix(const mt_engine *e, const mt_kv_view *v, uint32_t first) {
     uint32_t C = e->model->config.width;
     float *k, *value;
     for (uint32_t j = 0; j < first; j++) {
@@ -48,8 +44,7 @@ static void mix(const mt_engine *e, const mt_kv_view *v, uint32_t first)
 }
 
 mt_status mt_fault_apply(mt_engine *e, uint32_t layer, uint32_t first, uint32_t T,
-                         const mt_kv_view *view, mt_error *err)
-{
+                         const mt_kv_view *view, mt_error *err) {
     const mt_fault *f = &e->options.fault;
     if (f->kind == MT_FAULT_POSITION || layer != f->layer || first + T != f->ctx || first < 2)
         return MT_OK;

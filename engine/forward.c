@@ -37,13 +37,11 @@ typedef struct pass {
 } pass;
 
 static mt_status get(pass *p, mt_act *act, uint64_t rows, uint64_t cols, int32_t layer,
-                     mt_error *err)
-{
+                     mt_error *err) {
     return mt_acts_get(p->acts, act, rows * cols * p->element, layer, err);
 }
 
-static mt_status embed(pass *p, const int32_t *ids, mt_error *err)
-{
+static mt_status embed(pass *p, const int32_t *ids, mt_error *err) {
     const mt_weights *w = &p->e->model->weights;
     const mt_config *c = p->c;
     uint64_t bytes = p->R * sizeof(int32_t);
@@ -63,8 +61,7 @@ static mt_status embed(pass *p, const int32_t *ids, mt_error *err)
 }
 
 /* Where this layer's keys and values lie, with the pass's own written. */
-static mt_status cache(pass *p, uint32_t l, mt_kv_view *view, mt_error *err)
-{
+static mt_status cache(pass *p, uint32_t l, mt_kv_view *view, mt_error *err) {
     mt_engine *e = p->e;
     if (p->acts->mode == MT_PLAN)
         return MT_OK;
@@ -76,8 +73,7 @@ static mt_status cache(pass *p, uint32_t l, mt_kv_view *view, mt_error *err)
     return MT_OK;
 }
 
-static mt_status attention(pass *p, uint32_t l, mt_error *err)
-{
+static mt_status attention(pass *p, uint32_t l, mt_error *err) {
     const mt_layer_weights *w = &p->e->model->weights.layer[l];
     const mt_config *c = p->c;
     uint32_t C = c->width, D = C / c->heads;
@@ -106,8 +102,7 @@ static mt_status attention(pass *p, uint32_t l, mt_error *err)
     return MT_OK;
 }
 
-static mt_status mlp(pass *p, uint32_t l, mt_error *err)
-{
+static mt_status mlp(pass *p, uint32_t l, mt_error *err) {
     const mt_layer_weights *w = &p->e->model->weights.layer[l];
     const mt_config *c = p->c;
     uint32_t C = c->width;
@@ -125,10 +120,9 @@ static mt_status mlp(pass *p, uint32_t l, mt_error *err)
     return MT_OK;
 }
 
-/* New logits for `rows` rows; the old ones are freed once the new exist. An arena run keeps the block
- * that it requested for its largest step. */
-static mt_status new_logits(pass *p, uint32_t rows, mt_error *err)
-{
+/* New logits for `rows` rows; the old ones are freed once the new exist. An arena run keeps the
+ * block that it requested for its largest step. */
+static mt_status new_logits(pass *p, uint32_t rows, mt_error *err) {
     mt_engine *e = p->e;
     if (p->acts->mode == MT_PLAN)
         return MT_OK;
@@ -145,8 +139,7 @@ static mt_status new_logits(pass *p, uint32_t rows, mt_error *err)
     return MT_OK;
 }
 
-static mt_status head(pass *p, int32_t *next, mt_error *err)
-{
+static mt_status head(pass *p, int32_t *next, mt_error *err) {
     const mt_weights *w = &p->e->model->weights;
     const mt_config *c = p->c;
     bool all = p->e->options.logits_all;
@@ -175,20 +168,17 @@ static mt_status head(pass *p, int32_t *next, mt_error *err)
     return MT_OK;
 }
 
-static void begin(pass *p, const char *range)
-{
+static void begin(pass *p, const char *range) {
     if (p->d->range_begin != NULL)
         p->d->range_begin(p->d, range);
 }
 
-static void end(pass *p)
-{
+static void end(pass *p) {
     if (p->d->range_end != NULL)
         p->d->range_end(p->d);
 }
 
-static mt_status layer(pass *p, uint32_t l, mt_error *err)
-{
+static mt_status layer(pass *p, uint32_t l, mt_error *err) {
     char name[24];
     snprintf(name, sizeof name, "layer %u", l);
     begin(p, name);
@@ -199,8 +189,7 @@ static mt_status layer(pass *p, uint32_t l, mt_error *err)
     return status;
 }
 
-static mt_status recipe(pass *p, const int32_t *ids, int32_t *next, mt_error *err)
-{
+static mt_status recipe(pass *p, const int32_t *ids, int32_t *next, mt_error *err) {
     MT_TRY(embed(p, ids, err));
     for (uint32_t l = 0; l < p->c->layers; l++)
         MT_TRY(layer(p, l, err));
@@ -210,8 +199,7 @@ static mt_status recipe(pass *p, const int32_t *ids, int32_t *next, mt_error *er
     return status;
 }
 
-static pass new_pass(mt_engine *e, uint32_t T, uint32_t first)
-{
+static pass new_pass(mt_engine *e, uint32_t T, uint32_t first) {
     return (pass){ .e = e,
                    .acts = &e->acts,
                    .d = e->device,
@@ -224,8 +212,7 @@ static pass new_pass(mt_engine *e, uint32_t T, uint32_t first)
 }
 
 mt_status mt_forward(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t first, int32_t *next,
-                     mt_error *err)
-{
+                     mt_error *err) {
     pass p = new_pass(e, T, first);
     mt_status status = recipe(&p, ids, next, err);
     if (status != MT_OK)
@@ -237,8 +224,7 @@ mt_status mt_forward(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t firs
     return status;
 }
 
-mt_status mt_forward_record(mt_engine *e, uint32_t last, mt_error *err)
-{
+mt_status mt_forward_record(mt_engine *e, uint32_t last, mt_error *err) {
     pass p = new_pass(e, 1, last);
     p.records = true;
     MT_TRY(e->device->record(e->device, err));

@@ -6,22 +6,19 @@
 #include <stdlib.h>
 #include <time.h>
 
-static uint64_t now_ns(void)
-{
+static uint64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint32_t mt_generate_steps(const mt_engine *e)
-{
+uint32_t mt_generate_steps(const mt_engine *e) {
     return e->options.ctx - e->options.prompt + 1;
 }
 
 /* One step and its mark; a device that computes nothing has no times. */
 static mt_status timed_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next,
-                            mt_error *err)
-{
+                            mt_error *err) {
     uint64_t start = e->device->computes ? now_ns() : 0;
     MT_TRY(mt_engine_step(e, ids, T, next, err));
     uint64_t ns = e->device->computes ? now_ns() - start : 0;
@@ -31,8 +28,7 @@ static mt_status timed_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_
 
 /* Notes which sequences have met the stop id; true when all have. */
 static bool all_stopped(const mt_engine *e, const mt_generation *g, const int32_t *next,
-                        bool *stopped)
-{
+                        bool *stopped) {
     bool all = g->stop >= 0;
     for (uint32_t b = 0; g->stop >= 0 && b < e->options.batch; b++) {
         stopped[b] |= next[b] == g->stop;
@@ -42,12 +38,11 @@ static bool all_stopped(const mt_engine *e, const mt_generation *g, const int32_
 }
 
 static mt_status run(mt_engine *e, const int32_t *prompt, const mt_generation *g, int32_t *ids,
-                     uint32_t *done, int32_t *next, bool *stopped, mt_error *err)
-{
+                     uint32_t *done, int32_t *next, bool *stopped, mt_error *err) {
     uint32_t B = e->options.batch, steps = mt_generate_steps(e);
     for (uint32_t step = 0; step < steps; step++) {
-        MT_TRY(timed_step(e, step == 0 ? prompt : next, step == 0 ? e->options.prompt : 1, next,
-                          err));
+        MT_TRY(
+            timed_step(e, step == 0 ? prompt : next, step == 0 ? e->options.prompt : 1, next, err));
         for (uint32_t b = 0; ids != NULL && b < B; b++)
             ids[(size_t)b * steps + step] = next[b];
         *done = step + 1;
@@ -62,8 +57,7 @@ static mt_status run(mt_engine *e, const int32_t *prompt, const mt_generation *g
 }
 
 mt_status mt_generate(mt_engine *e, const int32_t *prompt, const mt_generation *g, int32_t *ids,
-                      uint32_t *done, mt_error *err)
-{
+                      uint32_t *done, mt_error *err) {
     int32_t *next = calloc(e->options.batch, sizeof *next);
     bool *stopped = calloc(e->options.batch, sizeof *stopped);
     *done = 0;
@@ -75,8 +69,7 @@ mt_status mt_generate(mt_engine *e, const int32_t *prompt, const mt_generation *
     return status;
 }
 
-void mt_seeded_prompt(int32_t *ids, uint32_t B, uint32_t P, uint64_t seed, uint32_t vocab)
-{
+void mt_seeded_prompt(int32_t *ids, uint32_t B, uint32_t P, uint64_t seed, uint32_t vocab) {
     uint32_t key = mt_seeded_key("prompt", seed);
     for (uint32_t i = 0; i < B * P; i++)
         ids[i] = (int32_t)(mt_seeded_hash(key, i) % vocab);

@@ -8,8 +8,7 @@ static const mt_kv_ops *const strategies[] = { &mt_kv_concat,   &mt_kv_concat_tu
                                                &mt_kv_doubling, &mt_kv_paged,        &mt_kv_none };
 
 /* The strategy of a spec; *argument: the text after ':', NULL if there is none. */
-static const mt_kv_ops *find(const char *spec, const char **argument)
-{
+static const mt_kv_ops *find(const char *spec, const char **argument) {
     size_t n = strcspn(spec, ":");
     *argument = spec[n] == ':' ? spec + n + 1 : NULL;
     for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
@@ -18,8 +17,7 @@ static const mt_kv_ops *find(const char *spec, const char **argument)
     return NULL;
 }
 
-static mt_status open_strategy(mt_kv **out, const char *spec, mt_error *err)
-{
+static mt_status open_strategy(mt_kv **out, const char *spec, mt_error *err) {
     const char *argument;
     const mt_kv_ops *ops = find(spec, &argument);
     if (ops == NULL)
@@ -34,8 +32,7 @@ static mt_status open_strategy(mt_kv **out, const char *spec, mt_error *err)
 }
 
 mt_status mt_kv_open(mt_kv **out, const char *spec, const mt_config *c, uint32_t batch,
-                     uint32_t ctx, mt_alloc *alloc, mt_device *device, mt_error *err)
-{
+                     uint32_t ctx, mt_alloc *alloc, mt_device *device, mt_error *err) {
     MT_TRY(open_strategy(out, spec, err));
     mt_kv *kv = *out;
     kv->alloc = alloc;
@@ -48,8 +45,7 @@ mt_status mt_kv_open(mt_kv **out, const char *spec, const mt_config *c, uint32_t
     return MT_OK;
 }
 
-mt_status mt_kv_check(const char *spec, mt_error *err)
-{
+mt_status mt_kv_check(const char *spec, mt_error *err) {
     mt_kv *kv;
     MT_TRY(open_strategy(&kv, spec, err));
     kv->ops->close(kv);
@@ -57,8 +53,7 @@ mt_status mt_kv_check(const char *spec, mt_error *err)
 }
 
 void mt_kv_token(const mt_kv_view *v, uint32_t sequence, uint32_t token, uint32_t width, float **k,
-                 float **value)
-{
+                 float **value) {
     if (v->pages == NULL) {
         size_t at = sequence * v->sequence + token * v->row;
         *k = v->k + at;

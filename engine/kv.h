@@ -2,16 +2,17 @@
  *
  * With row = width x bytes per element, B sequences, L layers:
  *
- *     concat        per layer and step: new K, free old K, new V, free old V      2 L B ctx row
- *     concat-tuple  the same, old tensors freed together at the end of the step   2 L B ctx row
- *     static        K and V of B C row per layer at its first update, C = --ctx   2 L B C row
+ *     concat        per layer and step: new K, free old K, new V, free old V     2 L B ctx row
+ *     concat-tuple  the same, old tensors freed together at the end of the step  2 L B ctx row
+ *     static        K and V of B C row per layer at its first update, C = --ctx  2 L B C row
  *     doubling[:N]  K and V, one block each for all layers, capacity N (256),
- *                   doubled when the next row does not fit                        2 L B capacity row
- *     paged:N       a page of 2 N row per layer when a sequence needs one         2 L B ceil(ctx/N) N row
- *     none          no cache: K and V are read from each pass's own qkv           0
+ *                   doubled when the next row does not fit                       2 L B capacity row
+ *     paged:N       a page of 2 N row per layer when a sequence needs one        2 L B pages N row
+ *     none          no cache: K and V are read from each pass's own qkv          0
  *
- * The last column is the bytes tagged kv at the end of a step. paged also keeps a table of its pages
- * in device memory (tag other). A strategy is one file: a struct that begins with mt_kv and a table. */
+ * The last column is the bytes tagged kv at the end of a step; pages = ceil(ctx / N). paged also
+ * keeps a table of its pages in device memory (tag other). A strategy is one file: a struct that
+ * begins with mt_kv and a table. */
 #ifndef MT_ENGINE_KV_H
 #define MT_ENGINE_KV_H
 
@@ -35,9 +36,9 @@ typedef struct mt_kv_ops {
     mt_status (*layer)(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
                        mt_kv_view *view, mt_error *err);
 
-    void (*end)(mt_kv *kv);                         /* a step ended; NULL: nothing to do */
+    void (*end)(mt_kv *kv);                           /* a step ended; NULL: nothing to do */
     uint64_t (*bytes)(const mt_kv *kv, uint64_t ctx); /* expected kv bytes at the end of a step */
-    void (*close)(mt_kv *kv);                       /* frees memory and kv */
+    void (*close)(mt_kv *kv);                         /* frees memory and kv */
 } mt_kv_ops;
 
 struct mt_kv {

@@ -16,8 +16,7 @@ typedef struct concat {
     bool tuple;
 } concat;
 
-static mt_status open_concat(mt_kv **out, const char *argument, bool tuple, mt_error *err)
-{
+static mt_status open_concat(mt_kv **out, const char *argument, bool tuple, mt_error *err) {
     if (argument != NULL)
         return mt_fail(err, MT_BAD, "kv strategy concat takes no argument, not %.60s", argument);
     concat *c = calloc(1, sizeof *c);
@@ -28,18 +27,15 @@ static mt_status open_concat(mt_kv **out, const char *argument, bool tuple, mt_e
     return MT_OK;
 }
 
-static mt_status concat_open(mt_kv **out, const char *argument, mt_error *err)
-{
+static mt_status concat_open(mt_kv **out, const char *argument, mt_error *err) {
     return open_concat(out, argument, false, err);
 }
 
-static mt_status tuple_open(mt_kv **out, const char *argument, mt_error *err)
-{
+static mt_status tuple_open(mt_kv **out, const char *argument, mt_error *err) {
     return open_concat(out, argument, true, err);
 }
 
-static mt_status records(concat *c, mt_error *err)
-{
+static mt_status records(concat *c, mt_error *err) {
     if (c->now != NULL)
         return MT_OK;
     c->now = calloc(2 * (size_t)c->base.layers, sizeof *c->now);
@@ -51,8 +47,7 @@ static mt_status records(concat *c, mt_error *err)
 
 /* Replaces one tensor by a longer one that begins with its rows. */
 static mt_status lengthen(concat *c, uint32_t layer, int which, uint32_t first, uint32_t T,
-                          mt_error *err)
-{
+                          mt_error *err) {
     mt_kv *kv = &c->base;
     mt_mem *now = &c->now[2 * layer + which], *past = &c->past[2 * layer + which], longer;
     size_t old_bytes = first * kv->row, new_bytes = ((size_t)first + T) * kv->row;
@@ -70,8 +65,7 @@ static mt_status lengthen(concat *c, uint32_t layer, int which, uint32_t first, 
 }
 
 static mt_status concat_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
-                              mt_kv_view *view, mt_error *err)
-{
+                              mt_kv_view *view, mt_error *err) {
     concat *c = (concat *)kv;
     (void)qkv;
     MT_TRY(records(c, err));
@@ -84,20 +78,17 @@ static mt_status concat_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_
     return MT_OK;
 }
 
-static void concat_end(mt_kv *kv)
-{
+static void concat_end(mt_kv *kv) {
     concat *c = (concat *)kv;
     for (size_t i = 0; c->past != NULL && i < 2 * (size_t)kv->layers; i++)
         mt_alloc_put(kv->alloc, &c->past[i], NULL);
 }
 
-static uint64_t concat_bytes(const mt_kv *kv, uint64_t ctx)
-{
+static uint64_t concat_bytes(const mt_kv *kv, uint64_t ctx) {
     return 2 * kv->layers * kv->batch * ctx * kv->row;
 }
 
-static void concat_close(mt_kv *kv)
-{
+static void concat_close(mt_kv *kv) {
     concat *c = (concat *)kv;
     concat_end(kv);
     for (size_t i = 0; c->now != NULL && i < 2 * (size_t)kv->layers; i++)

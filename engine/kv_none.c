@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-static mt_status none_open(mt_kv **out, const char *argument, mt_error *err)
-{
+static mt_status none_open(mt_kv **out, const char *argument, mt_error *err) {
     if (argument != NULL)
         return mt_fail(err, MT_BAD, "kv strategy none takes no argument, not %.60s", argument);
     mt_kv *kv = calloc(1, sizeof *kv);
@@ -18,8 +17,7 @@ static mt_status none_open(mt_kv **out, const char *argument, mt_error *err)
 }
 
 static mt_status none_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
-                            mt_kv_view *view, mt_error *err)
-{
+                            mt_kv_view *view, mt_error *err) {
     (void)layer;
     (void)first;
     (void)err;
@@ -30,15 +28,13 @@ static mt_status none_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t 
     return MT_OK;
 }
 
-static uint64_t none_bytes(const mt_kv *kv, uint64_t ctx)
-{
+static uint64_t none_bytes(const mt_kv *kv, uint64_t ctx) {
     (void)kv;
     (void)ctx;
     return 0;
 }
 
-static void none_close(mt_kv *kv)
-{
+static void none_close(mt_kv *kv) {
     free(kv);
 }
 

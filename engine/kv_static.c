@@ -11,8 +11,7 @@ typedef struct fixed {
     mt_mem *mem; /* [L][2] */
 } fixed;
 
-static mt_status static_open(mt_kv **out, const char *argument, mt_error *err)
-{
+static mt_status static_open(mt_kv **out, const char *argument, mt_error *err) {
     if (argument != NULL)
         return mt_fail(err, MT_BAD, "kv strategy static takes no argument, not %.60s", argument);
     fixed *s = calloc(1, sizeof *s);
@@ -23,8 +22,7 @@ static mt_status static_open(mt_kv **out, const char *argument, mt_error *err)
 }
 
 static mt_status static_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
-                              mt_kv_view *view, mt_error *err)
-{
+                              mt_kv_view *view, mt_error *err) {
     fixed *s = (fixed *)kv;
     (void)qkv;
     (void)first;
@@ -41,21 +39,18 @@ static mt_status static_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_
         if (m[i].handle == 0)
             MT_TRY(mt_alloc_get(kv->alloc, &r, &m[i], err));
     }
-    *view = (mt_kv_view){ .k = m[0].ptr,
-                          .v = m[1].ptr,
-                          .sequence = (size_t)kv->ctx * kv->width,
-                          .row = kv->width };
+    *view = (mt_kv_view){
+        .k = m[0].ptr, .v = m[1].ptr, .sequence = (size_t)kv->ctx * kv->width, .row = kv->width
+    };
     return MT_OK;
 }
 
-static uint64_t static_bytes(const mt_kv *kv, uint64_t ctx)
-{
+static uint64_t static_bytes(const mt_kv *kv, uint64_t ctx) {
     (void)ctx;
     return 2 * kv->layers * kv->batch * (uint64_t)kv->ctx * kv->row;
 }
 
-static void static_close(mt_kv *kv)
-{
+static void static_close(mt_kv *kv) {
     fixed *s = (fixed *)kv;
     for (size_t i = 0; s->mem != NULL && i < 2 * (size_t)kv->layers; i++)
         mt_alloc_put(kv->alloc, &s->mem[i], NULL);
@@ -63,5 +58,5 @@ static void static_close(mt_kv *kv)
     free(s);
 }
 
-const mt_kv_ops mt_kv_static = { "static", static_open, static_layer, NULL, static_bytes,
-                                 static_close };
+const mt_kv_ops mt_kv_static = { "static", static_open,  static_layer,
+                                 NULL,     static_bytes, static_close };

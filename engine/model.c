@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#define STAGE_BYTES ((uint64_t)64 << 20) /* of host memory, for devices we cannot write to directly */
+#define STAGE_BYTES                                                                                \
+    ((uint64_t)64 << 20) /* of host memory, for devices we cannot write to directly */
 
-static uint64_t tensor_bytes(const mt_config *c, const mt_tensor *t)
-{
+static uint64_t tensor_bytes(const mt_config *c, const mt_tensor *t) {
     return t->rows * t->cols * mt_dtype_bytes(c->dtype);
 }
 
@@ -20,15 +20,13 @@ typedef struct loader {
     uint64_t done, total;
 } loader;
 
-static mt_status advance(loader *l, uint64_t bytes)
-{
+static mt_status advance(loader *l, uint64_t bytes) {
     l->done += bytes;
     return l->progress != NULL ? l->progress(l->context, l->done, l->total) : MT_OK;
 }
 
 /* Fills one tensor through the stage, some rows at a time. */
-static mt_status fill_staged(loader *l, uint32_t i, const mt_tensor *t, float *dst, mt_error *err)
-{
+static mt_status fill_staged(loader *l, uint32_t i, const mt_tensor *t, float *dst, mt_error *err) {
     mt_device *d = l->m->device;
     uint64_t most = STAGE_BYTES / (t->cols * sizeof(float));
     for (uint64_t row = 0, n; row < t->rows; row += n) {
@@ -40,8 +38,7 @@ static mt_status fill_staged(loader *l, uint32_t i, const mt_tensor *t, float *d
     return MT_OK;
 }
 
-static mt_status fill(loader *l, uint32_t i, const mt_tensor *t, float *dst, mt_error *err)
-{
+static mt_status fill(loader *l, uint32_t i, const mt_tensor *t, float *dst, mt_error *err) {
     if (!l->m->device->computes)
         return MT_OK;
     if (l->stage != NULL)
@@ -49,8 +46,7 @@ static mt_status fill(loader *l, uint32_t i, const mt_tensor *t, float *dst, mt_
     return mt_checkpoint_read(l->ck, i, 0, t->rows, dst, l->threads, err);
 }
 
-static mt_status load_tensor(loader *l, uint32_t i, mt_error *err)
-{
+static mt_status load_tensor(loader *l, uint32_t i, mt_error *err) {
     mt_model *m = l->m;
     mt_tensor t;
     mt_tensor_at(&m->config, i, &t);
@@ -62,8 +58,7 @@ static mt_status load_tensor(loader *l, uint32_t i, mt_error *err)
     return status == MT_OK ? MT_OK : mt_fail(err, status, "stopped while loading %s", t.name);
 }
 
-static mt_status load_all(loader *l, mt_error *err)
-{
+static mt_status load_all(loader *l, mt_error *err) {
     mt_model *m = l->m;
     for (uint32_t i = 0; i < m->tensors; i++) {
         mt_tensor t;
@@ -77,8 +72,7 @@ static mt_status load_all(loader *l, mt_error *err)
     return MT_OK;
 }
 
-static mt_model *new_model(const mt_config *config, mt_alloc *alloc, mt_device *device)
-{
+static mt_model *new_model(const mt_config *config, mt_alloc *alloc, mt_device *device) {
     mt_model *m = calloc(1, sizeof *m);
     if (m == NULL)
         return NULL;
@@ -96,8 +90,7 @@ static mt_model *new_model(const mt_config *config, mt_alloc *alloc, mt_device *
 
 mt_status mt_model_load(mt_model **out, mt_checkpoint *ck, const mt_config *config, mt_alloc *alloc,
                         mt_device *device, int threads, mt_progress_fn progress, void *context,
-                        mt_error *err)
-{
+                        mt_error *err) {
     loader l = { .ck = ck, .threads = threads, .progress = progress, .context = context };
     MT_TRY(mt_config_check(config, err));
     l.m = new_model(config, alloc, device);
@@ -124,8 +117,7 @@ mt_status mt_model_load(mt_model **out, mt_checkpoint *ck, const mt_config *conf
     return MT_OK;
 }
 
-void mt_model_close(mt_model *m)
-{
+void mt_model_close(mt_model *m) {
     if (m == NULL)
         return;
     for (uint32_t i = 0; m->mem != NULL && i < m->tensors; i++)

@@ -1,10 +1,10 @@
 /* bench_alloc.c - nanoseconds per request and free, for each policy and pattern.
  *
- * Three patterns: the keys and values of GPT-2 small growing by concatenation to 1024 tokens, 2,000 live
- * blocks of log-uniform sizes (512 B to 8 MiB), and one 4 KiB block again and again. Three ways to
- * listen: no listener (the ledger alone), a listener that counts, one that keeps every event in
- * memory. Then the growth from 1e3 to 1e6 live blocks. Medians of five runs; the source is simulated,
- * so the driver costs nothing. */
+ * Three patterns: the keys and values of GPT-2 small growing by concatenation to 1024 tokens, 2,000
+ * live blocks of log-uniform sizes (512 B to 8 MiB), and one 4 KiB block again and again. Three
+ * ways to listen: no listener (the ledger alone), a listener that counts, one that keeps every
+ * event in memory. Then the growth from 1e3 to 1e6 live blocks. Medians of five runs; the source is
+ * simulated, so the driver costs nothing. */
 #include "alloc/alloc.h"
 #include "base/size.h"
 
@@ -16,8 +16,7 @@
 
 #define RUNS 5
 
-static double now_ns(void)
-{
+static double now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
@@ -25,15 +24,13 @@ static double now_ns(void)
 
 static uint64_t seed;
 
-static uint32_t random32(void)
-{
+static uint32_t random32(void) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(seed >> 32);
 }
 
 /* Log-uniform between 512 B and 8 MiB. */
-static uint64_t random_size(void)
-{
+static uint64_t random_size(void) {
     uint32_t shift = random32() % 14;
     return (512u << shift) + random32() % (512u << shift);
 }
@@ -45,22 +42,19 @@ typedef struct recorder {
     uint64_t n, room;
 } recorder;
 
-static void count_event(void *context, const mt_event *e)
-{
+static void count_event(void *context, const mt_event *e) {
     (void)e;
     ++*(uint64_t *)context;
 }
 
-static void keep_event(void *context, const mt_event *e)
-{
+static void keep_event(void *context, const mt_event *e) {
     recorder *r = context;
     r->event[r->n++ % r->room] = *e;
 }
 
 /* ---- patterns: each returns the number of request and free pairs ------------------------------------- */
 
-static mt_mem get(mt_alloc *a, uint64_t bytes, mt_tag tag)
-{
+static mt_mem get(mt_alloc *a, uint64_t bytes, mt_tag tag) {
     mt_mem m;
     mt_error err;
     mt_request r = { .bytes = bytes, .tag = tag, .layer = 0 };
@@ -71,8 +65,7 @@ static mt_mem get(mt_alloc *a, uint64_t bytes, mt_tag tag)
     return m;
 }
 
-static uint64_t grow_kv(mt_alloc *a)
-{
+static uint64_t grow_kv(mt_alloc *a) {
     static mt_mem kv[24];
     memset(kv, 0, sizeof kv);
     for (uint64_t t = 1; t <= 1024; t++)
@@ -86,8 +79,7 @@ static uint64_t grow_kv(mt_alloc *a)
     return 24 * 1024;
 }
 
-static uint64_t random_blocks(mt_alloc *a)
-{
+static uint64_t random_blocks(mt_alloc *a) {
     static mt_mem live[2000];
     uint64_t pairs = 200000;
     memset(live, 0, sizeof live);
@@ -102,8 +94,7 @@ static uint64_t random_blocks(mt_alloc *a)
     return pairs;
 }
 
-static uint64_t one_block(mt_alloc *a)
-{
+static uint64_t one_block(mt_alloc *a) {
     uint64_t pairs = 1000000;
     for (uint64_t i = 0; i < pairs; i++) {
         mt_mem m = get(a, 4096, MT_OTHER);
@@ -116,20 +107,17 @@ static uint64_t one_block(mt_alloc *a)
 
 typedef uint64_t (*pattern)(mt_alloc *a);
 
-static int by_value(const void *a, const void *b)
-{
+static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-static double median(double *x, int n)
-{
+static double median(double *x, int n) {
     qsort(x, (size_t)n, sizeof *x, by_value);
     return x[n / 2];
 }
 
-static mt_alloc *open_alloc(const char *policy, mt_source **source)
-{
+static mt_alloc *open_alloc(const char *policy, mt_source **source) {
     mt_alloc *a = NULL;
     mt_error err;
     if (mt_source_sim(source, (uint64_t)1 << 45, 2 * MT_MIB, &err) != MT_OK ||
@@ -140,8 +128,7 @@ static mt_alloc *open_alloc(const char *policy, mt_source **source)
     return a;
 }
 
-static double ns_per_pair(const char *policy, pattern run, int listener, recorder *r)
-{
+static double ns_per_pair(const char *policy, pattern run, int listener, recorder *r) {
     double ns[RUNS];
     for (int i = 0; i < RUNS; i++) {
         mt_source *source;
@@ -160,14 +147,15 @@ static double ns_per_pair(const char *policy, pattern run, int listener, recorde
     return median(ns, RUNS);
 }
 
-static void bench_patterns(recorder *r)
-{
+static void bench_patterns(recorder *r) {
     static const char *const policies[] = { "torch", "torch,expandable_segments:True", "block:2MiB",
                                             "block:2MiB,fit:first", "direct" };
     static const struct {
         const char *name;
         pattern run;
-    } patterns[] = { { "kv-growth", grow_kv }, { "2000-random", random_blocks }, { "one-4KiB", one_block } };
+    } patterns[] = { { "kv-growth", grow_kv },
+                     { "2000-random", random_blocks },
+                     { "one-4KiB", one_block } };
     printf("# ns per request and free\n# policy pattern ledger counted recorded\n");
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
         for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
@@ -180,8 +168,7 @@ static void bench_patterns(recorder *r)
 }
 
 /* One free and one request among n live blocks of random sizes. */
-static double ns_among(const char *policy, uint32_t n)
-{
+static double ns_among(const char *policy, uint32_t n) {
     mt_source *source;
     mt_alloc *a = open_alloc(policy, &source);
     mt_mem *live = calloc(n, sizeof *live);
@@ -204,8 +191,7 @@ static double ns_among(const char *policy, uint32_t n)
     return ns;
 }
 
-static void bench_growth(void)
-{
+static void bench_growth(void) {
     printf("# ns per request and free among N live blocks\n# policy 1e3 1e4 1e5 1e6\n");
     static const char *const policies[] = { "torch", "block:2MiB" };
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
@@ -217,8 +203,7 @@ static void bench_growth(void)
     }
 }
 
-int main(void)
-{
+int main(void) {
     recorder r = { .room = 1 << 16 };
     r.event = calloc(r.room, sizeof *r.event);
     if (r.event == NULL)

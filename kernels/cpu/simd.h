@@ -38,8 +38,8 @@ typedef struct mt_simd {
     void (*product)(float *out, size_t stride, const float *x, const float *W, uint32_t R, size_t N,
                     size_t K, bool add);
 
-    /* The same, asking for W ahead of time. Which is faster depends on the processor: Intel's needed
-     * it here, on AMD's it cost a fifth. */
+    /* The same, asking for W ahead of time. Which is faster depends on the processor: Intel's
+     * needed it here, on AMD's it cost a fifth. */
     void (*product_ahead)(float *out, size_t stride, const float *x, const float *W, uint32_t R,
                           size_t N, size_t K, bool add);
 
@@ -55,8 +55,9 @@ typedef struct mt_simd {
     void (*attend)(float *out, mt_softmax *state, const float *q, const mt_chunk *chunk,
                    size_t column, uint32_t n, size_t D, float scale);
 
-    /* The same for `heads` (up to MT_HEADS) neighbouring heads of one query, q, out and state side by
-     * side: the cache's rows are read in order, which is what memory is fast at. Same results. */
+    /* The same for `heads` (up to MT_HEADS) neighbouring heads of one query, q, out and state side
+     * by side: the cache's rows are read in order, which is what memory is fast at. Same results.
+     */
     void (*attend_heads)(float *out, mt_softmax *state, const float *q, const mt_chunk *chunk,
                          size_t column, uint32_t n, uint32_t heads, size_t D, float scale);
 

@@ -173,11 +173,12 @@ static void linear_and_what_follows_it(void **state) {
     (void)state;
     pair p;
     EVERY_BLOCK(&p)
-    for (size_t i = 0; i < COUNT(sizes); i++) for (int e = MT_STORE; e <= MT_ADD; e++) {
-        linear_once(&p, 1, sizes[i], 33, true, (mt_epilogue)e);
-        linear_once(&p, 3, 33, sizes[i], e != MT_GELU, (mt_epilogue)e);
-        linear_once(&p, 33, sizes[i], 31, false, (mt_epilogue)e);
-    }
+    for (size_t i = 0; i < COUNT(sizes); i++)
+        for (int e = MT_STORE; e <= MT_ADD; e++) {
+            linear_once(&p, 1, sizes[i], 33, true, (mt_epilogue)e);
+            linear_once(&p, 3, 33, sizes[i], e != MT_GELU, (mt_epilogue)e);
+            linear_once(&p, 33, sizes[i], 31, false, (mt_epilogue)e);
+        }
 }
 
 /* ---- the cache ------------------------------------------------------------------------------- */
