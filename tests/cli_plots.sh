@@ -2,37 +2,7 @@
 # The charts: each script on small runs, its title's figures against figures computed here from the same
 # table, and on input that is missing, empty, cut short or of another kind.
 . tests/cli.shi
-
-if ! command -v gnuplot >/dev/null; then
-    skip "charts" "gnuplot is not installed"
-    finish
-fi
-
-draw() { # draw SCRIPT ARGUMENT...
-    command="gnuplot -c plots/$1.gp"
-    script=$1
-    shift
-    command="$command $*"
-    gnuplot -c "plots/$script.gp" "$@" >"$out" 2>"$err"
-    status=$?
-}
-
-is_png() {
-    [ "$(head -c 4 "$1" | tail -c 3)" = PNG ] && [ "$(wc -c <"$1")" -gt 5000 ]
-}
-
-words() { # words FILE.svg: what is written in it, in one line
-    sed -n 's/.*<text[^>]*>\(.*\)<\/text>.*/\1/p; s/^.*<tspan[^>]*>\(.*\)<\/tspan>.*/\1/p' "$1" |
-        sed 's/<[^>]*>//g' | tr '\n' ' ' | tr -s ' '
-}
-
-says() { # says FILE.svg TEXT
-    case $(words "$1") in
-    *"$2"*) return 0 ;;
-    esac
-    words "$1" | cut -c 1-300
-    return 1
-}
+. tests/plots.shi
 
 # drawn SCRIPT TITLE INPUT...: a case: a PNG, and an SVG that says TITLE
 drawn() {

@@ -2,38 +2,9 @@
 # The charts of `memtrace study`: on a small one, their titles' figures against figures computed here from
 # the same table, and on input that is missing, empty, cut short or of another kind.
 . tests/cli.shi
+. tests/plots.shi
 
-if ! command -v gnuplot >/dev/null; then
-    skip "charts of a study" "gnuplot is not installed"
-    finish
-fi
 charts="study study-ratio study-roofline study-split"
-
-draw() { # draw CHART ARGUMENT...
-    command="gnuplot -c plots/$1.gp"
-    chart=$1
-    shift
-    command="$command $*"
-    gnuplot -c "plots/$chart.gp" "$@" >"$out" 2>"$err"
-    status=$?
-}
-
-is_png() {
-    [ "$(head -c 4 "$1" | tail -c 3)" = PNG ] && [ "$(wc -c <"$1")" -gt 5000 ]
-}
-
-words() { # words FILE.svg: what is written in it, in one line
-    sed -n 's/.*<text[^>]*>\(.*\)<\/text>.*/\1/p; s/^.*<tspan[^>]*>\(.*\)<\/tspan>.*/\1/p' "$1" |
-        sed 's/<[^>]*>//g; s/&lt;/</g' | tr '\n' ' ' | tr -s ' '
-}
-
-says() { # says FILE.svg TEXT
-    case $(words "$1") in
-    *"$2"*) return 0 ;;
-    esac
-    words "$1" | cut -c 1-300
-    return 1
-}
 
 # drawn CHART TITLE INPUT: a case: a PNG, and an SVG that says TITLE
 drawn() {
