@@ -7,6 +7,7 @@
 
 #include "cli/list.h"
 #include "base/size.h"
+#include "reports/chrome.h"
 #include "reports/summary.h"
 #include "reports/table.h"
 #include "reports/trace.h"
@@ -36,6 +37,9 @@ static const char doc[] =
     "  memtrace study > study.dat\n"
     "  memtrace study --contexts 128..1024+128 --kv concat --profile step.json\n"
     "  memtrace study --backend cuda --logits all --repeat 21 > a40.dat\n\n"
+    "docs/study.md names the columns. Exit status: 0 done; 1 a sum did not hold; 2 bad input or "
+    "usage; 3 "
+    "out of device memory; 4 a device, library or write failed; 130 interrupted.\n\n"
     "step.json opens in Perfetto (ui.perfetto.dev) or chrome://tracing.";
 
 typedef struct study_options {
@@ -220,34 +224,55 @@ static mt_status measure(study *st, mt_error *err) {
     return status;
 }
 
+static const char *ending(mt_status status) {
+    return status == MT_OK            ? NULL
+           : status == MT_INTERRUPTED ? "interrupted"
+           : status == MT_NO_MEMORY   ? "out of memory"
+                                      : "failed";
+}
+
+/* The header comes first, so that whatever ends the study leaves a table that says so. */
+static mt_status take_figures(study *st, const listeners *l, mt_error *err) {
+    study_print_header(st);
+    MT_TRY(cli_load(&st->s, err));
+    MT_TRY(time_the_device(st, err));
+    MT_TRY(study_peaks(st, err));
+    study_print_peaks(st);
+    fflush(stdout); /* what follows takes a while */
+    mt_status status = measure(st, err);
+    study_print_tables(st);
+    return status == MT_OK ? mt_table_status(l->table, err) : status;
+}
+
+/* A profile is opened before anything is measured, and kept when a step was. */
+static mt_status end_profile(study *st, mt_chrome *profile, mt_status status, mt_error *err) {
+    mt_error late;
+    if (profile == NULL)
+        return status;
+    if (st->done == 0 || (status != MT_OK && status != MT_INTERRUPTED)) {
+        mt_chrome_abandon(profile);
+        return status;
+    }
+    study_profile(st, profile);
+    mt_status wrote = mt_chrome_commit(profile, &late);
+    return wrote != MT_OK && status == MT_OK ? mt_fail(err, wrote, "%s", late.text) : status;
+}
+
 static mt_status study_run(study *st, const study_options *o, mt_error *err) {
     listeners l = { 0 };
-    mt_status status = listen(st, &l, err);
+    mt_chrome *profile = NULL;
+    mt_status status =
+        o->profile != NULL ? mt_chrome_open(&profile, o->profile, "memtrace", err) : MT_OK;
     if (status == MT_OK)
-        status = cli_load(&st->s, err);
-    if (status == MT_OK)
-        status = time_the_device(st, err);
-    if (status == MT_OK)
-        status = study_peaks(st, err);
+        status = listen(st, &l, err);
     if (status == MT_OK) {
-        study_print_header(st);
-        fflush(stdout); /* what follows takes a while */
-        status = measure(st, err);
-        study_print_tables(st);
-        if (l.table != NULL && status == MT_OK)
-            status = mt_table_status(l.table, err);
-        if (status == MT_OK || status == MT_INTERRUPTED) {
-            mt_error late;
-            mt_status wrote = o->profile != NULL ? study_profile(st, o->profile, &late) : MT_OK;
-            if (wrote != MT_OK && status == MT_OK)
-                status = mt_fail(err, wrote, "%s", late.text);
-        }
-        study_print_end(status == MT_OK            ? NULL
-                        : status == MT_INTERRUPTED ? "interrupted"
-                        : status == MT_NO_MEMORY   ? "out of memory"
-                                                   : "failed");
-        if (!st->s.o.quiet)
+        status = take_figures(st, &l, err);
+        status = end_profile(st, profile, status, err);
+        study_print_end(ending(status));
+        if (!st->s.o.quiet && st->done > 0)
             study_print_summary(st);
+    } else {
+        mt_chrome_abandon(profile);
     }
     mt_alloc_unlisten(st->s.alloc);
     mt_trace_abandon(l.trace);
@@ -261,8 +286,8 @@ static void close_study(study *st) {
         study_drop(&st->uncached[i]);
     }
     study_drop(&st->graph);
-    if (st->s.alloc != NULL)
-        mt_alloc_put(st->s.alloc, &st->room, NULL);
+    if (st->room_bytes > 0)
+        st->s.source->give(st->s.source, st->room, st->room_bytes);
     if (st->s.model != NULL && st->inner != NULL)
         st->s.model->device = st->inner;
     if (st->timed != NULL)

@@ -9,6 +9,7 @@
 
 #include "engine/work.h"
 #include "kernels/timed/timed.h"
+#include "reports/chrome.h"
 
 /* Where a step's time goes. */
 typedef enum study_part {
@@ -53,7 +54,7 @@ typedef struct study {
     mt_device *inner, *timed;
     uint32_t *contexts, count, repeat;
     double gflops, start_us; /* measured peaks of the machine */
-    mt_mem room;             /* what the peaks are measured in */
+    void *room; /* what the peaks are measured in: the source's, so that no figure holds it */
     uint64_t room_bytes;
     study_pass *cached, *uncached; /* [count]; the first `done` are measured */
     uint32_t done;
@@ -80,12 +81,13 @@ void study_drop(study_pass *p);
 
 /* The table on stdout: header lines, then blocks for gnuplot's `index`. */
 void study_print_header(const study *st);
+void study_print_peaks(const study *st);
 void study_print_tables(const study *st);
 void study_print_end(const char *how); /* NULL: done */
 /* For people, on stderr. */
 void study_print_summary(const study *st);
 /* The split step of the last cached pass that is done. */
-mt_status study_profile(const study *st, const char *path, mt_error *err);
+void study_profile(const study *st, mt_chrome *c);
 
 /* Bound of a pass in ms: the larger of reading its bytes and computing its FLOPs at the peaks. */
 double study_bound(const study *st, const study_pass *p);

@@ -52,6 +52,9 @@ static void line(void *context, const char *text) {
 void study_print_header(const study *st) {
     cli_header(&st->s, "study", line, NULL);
     printf("# repeat %u\n", st->repeat);
+}
+
+void study_print_peaks(const study *st) {
     printf("# peak_gflops %.1f\n", st->gflops);
     printf("# start_us %.3f\n", st->start_us);
     printf("# clock %s\n", st->own_clock ? "of the device" : "of this program");
@@ -153,6 +156,9 @@ static void kernel_rows(const study *st, const study_pass *p, const char *pass) 
 
 /* ---- totals ---------------------------------------------------------------------------------- */
 
+/* Times are added up only when the contexts reach this part of the generation. */
+#define REACH 0.9
+
 /* A pass's ms at a context between the measured ones, on straight lines through the medians. */
 static double at_context(const study_pass *p, uint32_t count, uint32_t context) {
     uint32_t i = 1;
@@ -162,7 +168,8 @@ static double at_context(const study_pass *p, uint32_t count, uint32_t context) 
         i++;
     double a = p[i - 1].context, b = p[i].context;
     double ms = p[i - 1].ms + (p[i].ms - p[i - 1].ms) * (context - a) / (b - a);
-    return ms > 0 ? ms : 0;
+    bool between = context >= p[0].context && context <= p[count - 1].context;
+    return between || ms > p[0].ms ? ms : p[0].ms;
 }
 
 typedef struct total {
@@ -199,6 +206,8 @@ static void total_lines(const study *st, void (*say)(const char *text)) {
         st->s.ctx - st->s.P, st->s.P, t.cached / 1e12, t.last / 1e12, t.all / 1e12,
         over(t.last, t.cached), over(t.all, t.cached));
     say(text);
+    if (st->done < 2 || st->cached[st->done - 1].context < REACH * st->s.ctx)
+        return;
     snprintf(text, sizeof text,
              "total_time interpolated between contexts: cached %.2f s, uncached %.2f s: %.1f times",
              t.cached_ms / 1e3, t.uncached_ms / 1e3, over(t.uncached_ms, t.cached_ms));
@@ -370,12 +379,7 @@ static void write_profile(mt_chrome *c, const study *st, const study_pass *p) {
     }
 }
 
-mt_status study_profile(const study *st, const char *path, mt_error *err) {
-    mt_chrome *c;
-    uint32_t n = st->done;
-    if (n == 0)
-        return MT_OK;
-    MT_TRY(mt_chrome_open(&c, path, "memtrace", err));
-    write_profile(c, st, &st->cached[n - 1]);
-    return mt_chrome_commit(c, err);
+void study_profile(const study *st, mt_chrome *c) {
+    if (st->done > 0)
+        write_profile(c, st, &st->cached[st->done - 1]);
 }

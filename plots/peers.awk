@@ -21,7 +21,8 @@
 }
 bad != "" || $2 != "decode" { next }
 {
-    if (NF != 9 || $3 !~ /^[0-9]+$/ || $4 + 0 <= 0 || $5 + 0 <= 0 || $6 + 0 <= 0) {
+    if (NF != 9 || $3 !~ /^[0-9]+$/ || !figure($4) || !figure($5) || !figure($6) || \
+        $5 > $4 || $4 > $6 || !figure($9)) {
         bad = "line " NR ": not a row of tests/peers/bench.py"; exit
     }
     if (!($1 in number)) {
@@ -40,12 +41,14 @@ bad != "" || $2 != "decode" { next }
     if ($6 > high) high = $6
 }
 
+function figure(x) { return x ~ /^[0-9]+([.][0-9]+)?$/ && x + 0 > 0 }
+
 function took(s) { return sprintf("%.1f ms", ms[s]) }
 
 END {
     if (bad == "" && !known) bad = "not a table of tests/peers/bench.py"
     if (bad == "" && !sets) bad = "no decode row"
-    if (bad == "" && (weights <= 0 || kv <= 0 || rate <= 0)) bad = "no weights_read, kv_read or memory_rate"
+    if (bad == "" && !(figure(weights) && figure(kv) && figure(rate))) bad = "no weights_read, kv_read or memory_rate"
     if (bad != "") { printf "bad = '%s'\n", safe(bad, 200); exit }
     printf "bad = ''\nsets = %d\nfirst = %d\nlast = %d\nhigh = %.6g\n", sets, first, last, high
     ours = theirs = 0

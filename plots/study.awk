@@ -97,6 +97,7 @@ BEGIN {
 bad != "" { exit } # after a line that the end of a damaged file may have cut
 { sub(/\r$/, "") }
 /^# (interrupted|out of memory|failed)$/ { ending = substr($0, 3); next }
+/^# tracing / { closed = 1 } # one of the lines that a whole table ends with
 /^# command / && $3 != "study" { bad = "no table of memtrace study"; exit }
 /^# command study/ { known = 1 }
 known && (/^# context cached_ms / || /^# pass context / || /^# pass kernel /) {
@@ -163,6 +164,7 @@ function ready(blocks) {
     if (bad == "" && blocks > 1 && (splits["cached"] != rows || splits["uncached"] != rows))
         bad = "cut short: it lacks the split of some steps"
     if (bad == "" && blocks > 2 && !kernels) bad = "cut short: it has no rows of kernels"
+    if (bad == "" && !closed) bad = "cut short: it lacks its closing lines"
     if (bad != "") { printf "bad = '%s'\n", safe(bad, 200); return 0 }
     last = rows; T = at[rows, "context"]; tokens = counted(T, "token")
     verdict["cached"] = verdict_at["cached", T]; verdict["uncached"] = verdict_at["uncached", T]

@@ -180,7 +180,7 @@ rejects study "two studies" "not those of one study" "$dir/twice"
 rejects study "a damaged file" "cut short, or not compressed" "$dir/damaged.gz"
 rejects study-split "half a split" "lacks the split of some steps" "$dir/half-split"
 rejects study-roofline "the first block alone" "lacks the split of some steps" "$dir/first-block"
-drawn study "$latency" "$dir/first-block"
+rejects study "the first block alone" "lacks its closing lines" "$dir/first-block"
 for chart in $charts; do
     begin "$chart: no arguments, another ending, a folder that is not there"
     draw $chart

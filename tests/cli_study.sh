@@ -83,7 +83,7 @@ run study $small --contexts 9 --capacity 200MiB --quiet
 want ended 0
 
 begin "study out of memory"
-run study $small --contexts 9 --capacity 40MiB --quiet
+run study $small --contexts 64 --batch 64 --capacity 70MiB --quiet
 want ended 3
 want has "$err" "out of device memory"
 
