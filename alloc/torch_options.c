@@ -14,7 +14,8 @@
 #include <string.h>
 
 static mt_status wrong(const char *key, const char *value, const char *expected, mt_error *err) {
-    return mt_fail(err, MT_BAD, "policy torch: %s:%.100s: expected %s", key, value, expected);
+    return mt_fail(err, MT_BAD, "policy torch: %s%s%.100s: expected %s", key,
+                   *value != '\0' ? ":" : " without a value", value, expected);
 }
 
 static bool read_bool(const char *value, bool *out) {

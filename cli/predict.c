@@ -302,7 +302,7 @@ static mt_status read_contexts(predict *p, mt_error *err) {
         status = mt_fail(err, MT_FAILED, "no memory for %zu contexts", list.count);
     for (size_t i = 0; status == MT_OK && i < list.count; i++) {
         if (!mt_parse_u64(list.value[i], 1, p->hf.model.positions, &n))
-            status = mt_fail(err, MT_BAD, "--contexts, %.60s: expected lengths from 1 to %u",
+            status = mt_fail(err, MT_BAD, "--contexts %.60s: expected lengths from 1 to %u",
                              list.value[i], p->hf.model.positions);
         p->contexts[i] = (uint32_t)n;
     }
