@@ -7,6 +7,12 @@
 set -eu
 build=$1
 program=$2
+# All of it goes to BUILD/bench.dat too; the last line says whether it went well.
+if [ -z "${BENCH_INNER:-}" ]; then
+    { BENCH_INNER=1 sh "$0" "$@" && echo "# done"; } | tee "$build/bench.dat"
+    [ "$(tail -n 1 "$build/bench.dat")" = "# done" ]
+    exit
+fi
 : "${THREADS:=2}"
 
 echo "# allocator"

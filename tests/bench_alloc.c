@@ -3,8 +3,8 @@
  * Three patterns: the keys and values of GPT-2 small growing by concatenation to 1024 tokens, 2,000
  * live blocks of log-uniform sizes (512 B to 8 MiB), and one 4 KiB block again and again. Three
  * ways to listen: no listener (the ledger alone), a listener that counts, one that keeps every
- * event in memory. Then the growth from 1e3 to 1e6 live blocks. Medians of five runs; the source is
- * simulated, so the driver costs nothing. */
+ * event in memory. Then the ledger by itself, fed with recorded events, and the growth from 1e3 to
+ * 1e6 live blocks. Medians of five runs; the source is simulated, so the driver costs nothing. */
 #include "alloc/alloc.h"
 #include "base/size.h"
 
@@ -203,12 +203,49 @@ static void bench_growth(void) {
     }
 }
 
+/* A pattern's events, taken by ledgers alone. */
+static double ns_per_event(pattern run, recorder *r) {
+    double ns[RUNS];
+    mt_source *source;
+    mt_error err;
+    mt_alloc *a = open_alloc("torch", &source);
+    r->n = 0;
+    mt_alloc_listen(a, (mt_listener){ keep_event, r });
+    run(a);
+    mt_alloc_unlisten(a);
+    for (int i = 0; i < RUNS; i++) {
+        mt_ledger l;
+        mt_ledger_init(&l);
+        double start = now_ns();
+        for (uint64_t e = 0; e < r->n; e++)
+            if (mt_ledger_apply(&l, &r->event[e], &err) != MT_OK)
+                exit(1);
+        ns[i] = (now_ns() - start) / (double)r->n;
+        mt_ledger_free(&l);
+    }
+    mt_alloc_close(a);
+    source->close(source);
+    return median(ns, RUNS);
+}
+
+static void bench_ledger(void) {
+    recorder r = { .room = 1 << 19 }; /* more than either pattern has */
+    r.event = malloc(r.room * sizeof *r.event);
+    if (r.event == NULL)
+        exit(1);
+    printf("# ns an event of the ledger alone\n# policy kv-growth 2000-random\n%-32s", "torch");
+    printf(" %8.1f", ns_per_event(grow_kv, &r));
+    printf(" %8.1f\n", ns_per_event(random_blocks, &r));
+    free(r.event);
+}
+
 int main(void) {
     recorder r = { .room = 1 << 16 };
     r.event = calloc(r.room, sizeof *r.event);
     if (r.event == NULL)
         return 1;
     bench_patterns(&r);
+    bench_ledger();
     bench_growth();
     free(r.event);
     return 0;

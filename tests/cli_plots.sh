@@ -198,4 +198,15 @@ status=$?
 want ended 2
 want lines 1 "$err"
 
+# What a request costs: a table as `make bench` makes it.
+printf '# ns per request and free\n# policy pattern ledger counted recorded\n' >"$dir/bench"
+printf '%s\n' 'torch kv-growth 91.6 1 1' 'torch 2000-random 270.4 1 1' 'direct kv-growth 60.2 1 1' \
+    'direct 2000-random 80 1 1' '# ns an event' 'torch 9' >>"$dir/bench"
+drawn bench "torch takes 92 ns a request and free with kv-growth, 270 with 2000-random; the quickest with kv-growth is direct, 60 ns" "$dir/bench"
+sed 's/270.4/many/' "$dir/bench" >"$dir/bench-word"
+sed '/^direct 2000/d' "$dir/bench" >"$dir/bench-gap"
+rejects "bench: a word for a time" bench "line 4: not a row" "$dir/bench-word"
+rejects "bench: a row that is missing" bench "no row of direct with 2000-random" "$dir/bench-gap"
+rejects "bench: another table" bench "not a table of make bench" /dev/null
+
 finish
