@@ -4,12 +4,12 @@
  * it. A handle is the entry's number and its generation, so that a second free, or a handle never
  * given out, is seen and refused. The policy places; this file counts, tells and checks. */
 #include "alloc/internal.h"
+#include "base/clock.h"
 #include "base/size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define LISTENERS 4
 
@@ -53,16 +53,10 @@ struct mt_alloc {
 /* ---- events -------------------------------------------------------------------------------------
  */
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void send(mt_alloc *a, mt_event *e) {
     e->seq = a->seq++;
     e->step = a->step;
-    e->time_ns = a->stamp ? now_ns() : 0;
+    e->time_ns = a->stamp ? mt_now_ns() : 0;
     mt_error err;
     if (mt_ledger_apply(&a->ledger, e, &err) != MT_OK && a->broken.status == MT_OK)
         a->broken = err;
@@ -70,12 +64,12 @@ static void send(mt_alloc *a, mt_event *e) {
     if (a->broken.status == MT_OK && walk_all(a, &err) != MT_OK)
         a->broken = err;
 #endif
-    uint64_t begin = a->times != NULL ? now_ns() : 0;
+    uint64_t begin = a->times != NULL ? mt_now_ns() : 0;
     for (int i = 0; i < a->listeners; i++)
         a->listener[i].on_event(a->listener[i].context, e);
     if (a->times != NULL) {
         a->times->events++;
-        a->times->listen_ns += now_ns() - begin;
+        a->times->listen_ns += mt_now_ns() - begin;
     }
 }
 
@@ -290,7 +284,7 @@ static mt_status get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_err
 /* A call's time, but for what listeners took of it. */
 static void add_time(mt_alloc_times *t, uint64_t begin, uint64_t listened) {
     t->calls++;
-    t->alloc_ns += now_ns() - begin - (t->listen_ns - listened);
+    t->alloc_ns += mt_now_ns() - begin - (t->listen_ns - listened);
 }
 
 mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_error *err) {
@@ -299,7 +293,7 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
         return MT_OK;
     if (a->times == NULL)
         return get(a, request, out, err);
-    uint64_t begin = now_ns(), listened = a->times->listen_ns;
+    uint64_t begin = mt_now_ns(), listened = a->times->listen_ns;
     mt_status status = get(a, request, out, err);
     add_time(a->times, begin, listened);
     return status;
@@ -337,7 +331,7 @@ mt_status mt_alloc_put(mt_alloc *a, mt_mem *mem, mt_error *err) {
         return MT_OK;
     if (a->times == NULL)
         return put(a, mem, err);
-    uint64_t begin = now_ns(), listened = a->times->listen_ns;
+    uint64_t begin = mt_now_ns(), listened = a->times->listen_ns;
     mt_status status = put(a, mem, err);
     add_time(a->times, begin, listened);
     return status;

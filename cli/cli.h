@@ -38,6 +38,7 @@ void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 uint64_t cli_number(struct argp_state *state, const char *name, const char *text, uint64_t least,
                     uint64_t most);
 uint64_t cli_size(struct argp_state *state, const char *name, const char *text);
+uint64_t cli_capacity(struct argp_state *state, const char *text); /* --capacity */
 
 /* A usage error: an argument where none belongs. hint: what to do instead, or "". */
 void cli_unexpected(struct argp_state *state, const char *argument, const char *hint);
@@ -66,6 +67,10 @@ typedef struct cli_session {
 /* Opens everything up to the prompt; takes no device memory. computes: the command needs results.
  */
 mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err);
+
+/* MT_BAD, with a line that names the presets, when a model's name, none of theirs, is no file or
+ * folder. */
+mt_status cli_model_there(const char *name, mt_error *err);
 
 /* Loads the model, with progress. */
 mt_status cli_load(cli_session *s, mt_error *err);
@@ -112,6 +117,9 @@ const char *cli_shown(char buffer[CLI_SHOWN], const char *text);
 /* Prints "memtrace: text" to stderr, or that the run was interrupted, and returns the status.
  * Leaves a failed standard output to cli_flush. */
 int cli_fail(mt_status status, const mt_error *err);
+
+/* The word that a table or a trace ends with when its run ended early; NULL after MT_OK. */
+const char *cli_ending(mt_status status);
 
 /* True once a write to stdout has failed; to be asked soon after writing, while errno tells why. */
 bool cli_output_failed(void);

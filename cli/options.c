@@ -126,6 +126,13 @@ uint64_t cli_size(struct argp_state *state, const char *name, const char *text) 
     return value;
 }
 
+uint64_t cli_capacity(struct argp_state *state, const char *text) {
+    uint64_t bytes = cli_size(state, "capacity", text);
+    if (bytes == 0 || bytes > (uint64_t)1 << 50)
+        argp_error(state, "--capacity %s: expected a size from 1 to 1048576GiB", text);
+    return bytes;
+}
+
 void cli_unexpected(struct argp_state *state, const char *argument, const char *hint) {
     char shown[CLI_SHOWN];
     argp_error(state, "%s: no argument is expected here%s", cli_shown(shown, argument), hint);
@@ -172,9 +179,7 @@ static error_t parse_number(int key, const char *arg, struct argp_state *state, 
         o->seed = cli_number(state, "seed", arg, 0, UINT64_MAX);
         return 0;
     case KEY_CAPACITY:
-        o->capacity = cli_size(state, "capacity", arg);
-        if (o->capacity == 0 || o->capacity > (uint64_t)1 << 50)
-            argp_error(state, "--capacity %s: expected a size from 1 to 1048576GiB", arg);
+        o->capacity = cli_capacity(state, arg);
         return 0;
     case KEY_THREADS:
         o->threads = cli_number(state, "threads", arg, 1, 1024);

@@ -156,9 +156,7 @@ static error_t parse_word(int key, const char *arg, struct argp_state *state, pr
         o->contexts = arg;
         return 0;
     case KEY_CAPACITY:
-        o->capacity = cli_size(state, "capacity", arg);
-        if (o->capacity == 0 || o->capacity > (uint64_t)1 << 50)
-            argp_error(state, "--capacity %s: expected a size from 1 to 1048576GiB", arg);
+        o->capacity = cli_capacity(state, arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

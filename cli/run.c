@@ -179,18 +179,11 @@ static mt_status generate(run_out *out, mt_error *err) {
     return mt_alloc_check(s->alloc, err);
 }
 
-static const char *ending(mt_status status) {
-    return status == MT_INTERRUPTED ? "interrupted"
-           : status == MT_NO_MEMORY ? "out of memory"
-           : status == MT_OK        ? NULL
-                                    : "failed";
-}
-
 /* Ends stdout; what could not be written there, cli_flush will tell. */
 static mt_status close_stdout(run_out *out, mt_status status) {
     const cli_session *s = &out->s;
     const mt_refusal *refusal = status == MT_NO_MEMORY ? mt_alloc_refusal(s->alloc) : NULL;
-    const char *end = ending(status);
+    const char *end = cli_ending(status);
     if (out->json != NULL) {
         mt_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal, NULL);
     } else {
@@ -210,7 +203,7 @@ static mt_status close_trace(run_out *out, mt_status status, mt_error *err) {
     if (trace == NULL || status == MT_BAD || status == MT_FAILED)
         return status;
     out->trace = NULL;
-    if (mt_trace_commit(trace, ending(status), &late) == MT_OK)
+    if (mt_trace_commit(trace, cli_ending(status), &late) == MT_OK)
         return status;
     if (status == MT_OK || status == MT_INTERRUPTED) {
         *err = late;

@@ -39,12 +39,17 @@ static mt_status open_preset(cli_session *s, mt_error *err) {
     return mt_checkpoint_seeded(&s->checkpoint, &s->config, s->o.seed, err);
 }
 
+mt_status cli_model_there(const char *name, mt_error *err) {
+    if (access(name, F_OK) == 0)
+        return MT_OK;
+    return mt_fail(err, MT_BAD,
+                   "--model %.200s: there is no such file or folder, nor a preset of that name "
+                   "(gpt2, gpt2-medium, gpt2-large, gpt2-xl)",
+                   name);
+}
+
 static mt_status open_file(cli_session *s, mt_error *err) {
-    if (access(s->o.model, F_OK) != 0)
-        return mt_fail(err, MT_BAD,
-                       "--model %.200s: there is no such file or folder, nor a preset of that name "
-                       "(gpt2, gpt2-medium, gpt2-large, gpt2-xl)",
-                       s->o.model);
+    MT_TRY(cli_model_there(s->o.model, err));
     if (reshaped(&s->o))
         return mt_fail(err, MT_BAD,
                        "--layers, --heads, --width, --vocab and --positions change a preset's "

@@ -224,13 +224,6 @@ static mt_status measure(study *st, mt_error *err) {
     return status;
 }
 
-static const char *ending(mt_status status) {
-    return status == MT_OK            ? NULL
-           : status == MT_INTERRUPTED ? "interrupted"
-           : status == MT_NO_MEMORY   ? "out of memory"
-                                      : "failed";
-}
-
 /* The header comes first, so that whatever ends the study leaves a table that says so. */
 static mt_status take_figures(study *st, const listeners *l, mt_error *err) {
     study_print_header(st);
@@ -268,7 +261,7 @@ static mt_status study_run(study *st, const study_options *o, mt_error *err) {
     if (status == MT_OK) {
         status = take_figures(st, &l, err);
         status = end_profile(st, profile, status, err);
-        study_print_end(ending(status));
+        study_print_end(cli_ending(status));
         if (!st->s.o.quiet && st->done > 0)
             study_print_summary(st);
     } else {

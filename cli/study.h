@@ -24,8 +24,6 @@ typedef enum study_part {
     STUDY_PARTS
 } study_part;
 
-const char *study_part_name(study_part part);
-
 /* Memory at a moment of a step, for the profile. */
 typedef struct study_memory {
     uint64_t time_ns, requested, reserved;
@@ -88,8 +86,5 @@ void study_print_end(const char *how); /* NULL: done */
 void study_print_summary(const study *st);
 /* The split step of the last cached pass that is done. */
 void study_profile(const study *st, mt_chrome *c);
-
-/* Bound of a pass in ms: the larger of reading its bytes and computing its FLOPs at the peaks. */
-double study_bound(const study *st, const study_pass *p);
 
 #endif

@@ -6,14 +6,12 @@
  * generation too short for them is run again. Each uncached step is a whole pass of its own. */
 #include "cli/study.h"
 
+#include "base/clock.h"
 #include "base/size.h"
-#include "reports/table.h"
-#include "reports/trace.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define WARM       2 /* steps before the first that counts */
 #define READS      5 /* of the memory, before each pass */
@@ -21,12 +19,6 @@
 #define STARTS     400
 #define LEAST_ROOM (64 * MT_MIB)
 #define MOST_ROOM  (1 * MT_GIB)
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -67,11 +59,11 @@ static mt_status read_speed(study *st, double *gbs, mt_error *err) {
     double ms[READS];
     for (int i = -1; i < READS; i++) { /* the first one warms up */
         MT_TRY(go_on(err));
-        uint64_t begin = now_ns();
+        uint64_t begin = mt_now_ns();
         st->inner->read(st->inner, st->room, st->room_bytes / sizeof(float));
         MT_TRY(st->inner->sync(st->inner, err));
         if (i >= 0)
-            ms[i] = (double)(now_ns() - begin) / 1e6;
+            ms[i] = (double)(mt_now_ns() - begin) / 1e6;
     }
     *gbs = (double)st->room_bytes / (median(ms, READS) * 1e6);
     return MT_OK;
@@ -86,10 +78,10 @@ static mt_status product_speed(study *st, double *gflops, mt_error *err) {
     double best = 0;
     for (int i = 0; i < PRODUCTS; i++) {
         MT_TRY(go_on(err));
-        uint64_t begin = now_ns();
+        uint64_t begin = mt_now_ns();
         st->inner->linear(st->inner, out, x, W, NULL, R, n, n, MT_STORE);
         MT_TRY(st->inner->sync(st->inner, err));
-        double ms = (double)(now_ns() - begin) / 1e6;
+        double ms = (double)(mt_now_ns() - begin) / 1e6;
         best = i == 0 || ms < best ? ms : best;
     }
     *gflops = best > 0 ? 2.0 * R * n * n / (best * 1e6) : 0;
@@ -99,20 +91,20 @@ static mt_status product_speed(study *st, double *gflops, mt_error *err) {
 static mt_status start_cost(study *st, double *us, mt_error *err) {
     double some[5];
     for (int i = 0; i < 5; i++) {
-        uint64_t begin = now_ns();
+        uint64_t begin = mt_now_ns();
         for (int j = 0; j < STARTS; j++)
             st->inner->nothing(st->inner);
         MT_TRY(st->inner->sync(st->inner, err));
-        some[i] = (double)(now_ns() - begin) / 1e3 / STARTS;
+        some[i] = (double)(mt_now_ns() - begin) / 1e3 / STARTS;
     }
     *us = median(some, 5);
     return MT_OK;
 }
 
 mt_status study_peaks(study *st, mt_error *err) {
-    uint64_t begin = now_ns(), last = begin;
+    uint64_t begin = mt_now_ns(), last = begin;
     for (int i = 0; i < 1000; i++)
-        last = now_ns();
+        last = mt_now_ns();
     st->clock_ns = (double)(last - begin) / 1000;
     MT_TRY(take_room(st, err));
     MT_TRY(product_speed(st, &st->gflops, err));
@@ -132,7 +124,7 @@ void study_note_memory(study *st) {
         st->memory_room = room;
     }
     st->memory[st->memories++] =
-        (study_memory){ now_ns(), l->requested.current, l->reserved.current };
+        (study_memory){ mt_now_ns(), l->requested.current, l->reserved.current };
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -231,11 +223,11 @@ static mt_status step(gathering *g, mt_engine *e, const int32_t *ids, uint32_t T
     if (timed)
         mt_timed_start(st->timed);
     study_note_memory(st);
-    uint64_t begin = now_ns();
+    uint64_t begin = mt_now_ns();
     mt_status status = mt_engine_step(e, ids, T, next, err);
     if (status == MT_OK)
         mt_alloc_mark(e->alloc, e->tokens, mt_engine_kv_ideal(e, e->tokens), 0);
-    double ms = (double)(now_ns() - begin) / 1e6;
+    double ms = (double)(mt_now_ns() - begin) / 1e6;
     mt_alloc_time(st->s.alloc, NULL);
     st->sampling = false;
     mt_error late;
@@ -273,9 +265,9 @@ void study_drop(study_pass *p) {
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 /* A generation that ends at the context: its last steps count. */
-static mt_status generation(gathering *g, const mt_engine_options *o, uint32_t P, mt_error *err) {
+static mt_status generation(gathering *g, const mt_engine_options *o, mt_error *err) {
     const cli_session *s = &g->st->s;
-    uint32_t B = o->batch, context = o->ctx;
+    uint32_t B = o->batch, P = o->prompt, context = o->ctx;
     mt_engine *e = NULL;
     int32_t *ids = malloc((size_t)B * P * sizeof *ids), *next = calloc(B, sizeof *next);
     mt_status status = ids != NULL && next != NULL
@@ -319,8 +311,8 @@ static void conclude(gathering *g) {
 }
 
 /* Generations until there are samples enough. */
-static mt_status gather(study *st, const mt_engine_options *o, uint32_t P, uint32_t want_timed,
-                        study_pass *p, mt_error *err) {
+static mt_status gather(study *st, const mt_engine_options *o, uint32_t want_timed, study_pass *p,
+                        mt_error *err) {
     gathering g = { .st = st, .p = p, .want_plain = st->repeat, .want_timed = want_timed };
     g.ms = calloc(g.want_plain, sizeof *g.ms);
     g.split = calloc(g.want_timed, sizeof *g.split);
@@ -328,7 +320,7 @@ static mt_status gather(study *st, const mt_engine_options *o, uint32_t P, uint3
                            ? read_speed(st, &p->read_gbs, err)
                            : mt_fail(err, MT_FAILED, "no memory for a study's times");
     while (status == MT_OK && !enough(&g))
-        status = generation(&g, o, P, err);
+        status = generation(&g, o, err);
     if (status == MT_OK)
         conclude(&g);
     for (uint32_t i = 0; g.split != NULL && i < g.timed; i++)
@@ -340,15 +332,14 @@ static mt_status gather(study *st, const mt_engine_options *o, uint32_t P, uint3
 
 mt_status study_cached(study *st, uint32_t context, bool graph, study_pass *p, mt_error *err) {
     mt_engine_options o = cli_engine_options(&st->s);
-    bool again = strncmp(st->s.o.kv, "concat", 6) != 0;
-    uint32_t span = again ? 1 : WARM + 2 * st->repeat;
+    uint32_t span = mt_kv_again(st->s.o.kv) ? 1 : WARM + 2 * st->repeat;
     *p = (study_pass){ .cached = true, .context = context };
     p->work = mt_work_of_pass(&st->s.config, o.batch, 1, context - 1, false);
     o.ctx = context;
     o.prompt = context > span ? context - span : 1;
     o.graph = graph;
     o.arena |= graph;
-    return gather(st, &o, o.prompt, st->repeat, p, err);
+    return gather(st, &o, st->repeat, p, err);
 }
 
 mt_status study_uncached(study *st, uint32_t context, study_pass *p, mt_error *err) {
@@ -358,5 +349,5 @@ mt_status study_uncached(study *st, uint32_t context, study_pass *p, mt_error *e
     o.kv = "none";
     o.graph = false;
     o.ctx = o.prompt = context;
-    return gather(st, &o, context, st->repeat < 3 ? st->repeat : 3, p, err);
+    return gather(st, &o, st->repeat < 3 ? st->repeat : 3, p, err);
 }

@@ -20,25 +20,26 @@ static const char *const part_names[STUDY_PARTS] = { "products", "attention", "e
                                                      "logits",   "cache",     "allocator",
                                                      "tracing",  "gaps" };
 
-const char *study_part_name(study_part part) {
-    return part_names[part];
-}
-
 static double over(double a, double b) {
     return b > 0 ? a / b : 0;
 }
 
-static double read_ms(const study_pass *p) {
-    return over((double)p->bytes, p->read_gbs * 1e6);
+static double read_ms(uint64_t bytes, double gbs) {
+    return over((double)bytes, gbs * 1e6);
 }
 
-static double compute_ms(const study *st, const study_pass *p) {
-    return over((double)mt_work_flops(&p->work), st->gflops * 1e6);
+static double compute_ms(const study *st, uint64_t flops) {
+    return over((double)flops, st->gflops * 1e6);
 }
 
-double study_bound(const study *st, const study_pass *p) {
-    double read = read_ms(p), compute = compute_ms(st, p);
+/* The larger of reading bytes and computing FLOPs at the measured rates. */
+static double bound_ms(const study *st, uint64_t bytes, double gbs, uint64_t flops) {
+    double read = read_ms(bytes, gbs), compute = compute_ms(st, flops);
     return read > compute ? read : compute;
+}
+
+static double pass_bound(const study *st, const study_pass *p) {
+    return bound_ms(st, p->bytes, p->read_gbs, mt_work_flops(&p->work));
 }
 
 /* ---- header ---------------------------------------------------------------------------------- */
@@ -84,8 +85,7 @@ static void latency_row(const study *st, uint32_t i) {
         double computed = (double)mt_work_flops(&p->work), bytes = (double)p->bytes;
         printf(" %" PRIu64 " %" PRIu64 " %.3f %.2f %.2f %.2f %.3f %.3f", mt_work_flops(&p->work),
                p->bytes, over(computed, bytes), over(computed, p->ms * 1e6),
-               over(bytes, p->ms * 1e6), p->read_gbs, study_bound(st, p),
-               p->ms - study_bound(st, p));
+               over(bytes, p->ms * 1e6), p->read_gbs, pass_bound(st, p), p->ms - pass_bound(st, p));
     }
     putchar('\n');
 }
@@ -146,11 +146,10 @@ static void kernel_rows(const study *st, const study_pass *p, const char *pass) 
     int n = kinds_of(st, p, k);
     for (int i = 0; i < n; i++) {
         double flops = (double)k[i].flops, bytes = (double)k[i].bytes;
-        double read = over(bytes, p->read_gbs * 1e6), compute = over(flops, st->gflops * 1e6);
         printf("%s %s %u %.4f %" PRIu64 " %" PRIu64 " %.3f %.2f %.2f %.1f\n", pass, k[i].name,
                k[i].calls, k[i].ms, k[i].flops, k[i].bytes, over(flops, bytes),
                over(flops, k[i].ms * 1e6), over(bytes, k[i].ms * 1e6),
-               100 * over(read > compute ? read : compute, k[i].ms));
+               100 * over(bound_ms(st, k[i].bytes, p->read_gbs, k[i].flops), k[i].ms));
     }
 }
 
@@ -220,14 +219,15 @@ static void total_lines(const study *st, void (*say)(const char *text)) {
 static void verdict(const study *st, const study_pass *p, char *text, size_t room) {
     const char *pass = p->cached ? "cached" : "uncached";
     double starts = p->kernels * st->start_us / 1e3;
-    double read = over(read_ms(p), p->ms), compute = over(compute_ms(st, p), p->ms);
+    double reading = read_ms(p->bytes, p->read_gbs), read = over(reading, p->ms);
+    double computing = compute_ms(st, mt_work_flops(&p->work)), compute = over(computing, p->ms);
     double gaps = st->own_clock ? over(p->part[STUDY_GAPS], p->timed_ms) : over(starts, p->ms);
     char figures[300];
     snprintf(figures, sizeof figures,
              "of %.3f ms, reading %.1f MB at %.1f GB/s takes %.3f (%.0f %%), %.3f GFLOP at %.0f "
              "GFLOP/s %.3f (%.0f %%), starting %u kernels %.3f (%.0f %%)",
-             p->ms, (double)p->bytes / 1e6, p->read_gbs, read_ms(p), 100 * read,
-             (double)mt_work_flops(&p->work) / 1e9, st->gflops, compute_ms(st, p), 100 * compute,
+             p->ms, (double)p->bytes / 1e6, p->read_gbs, reading, 100 * read,
+             (double)mt_work_flops(&p->work) / 1e9, st->gflops, computing, 100 * compute,
              p->kernels, starts, 100 * over(starts, p->ms));
     const char *name = read > ABOVE                          ? "faster than memory, so its data "
                                                                "lie in a nearer cache"

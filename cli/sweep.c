@@ -16,7 +16,6 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char doc[] =
     "Runs every combination of the given values as a dry run, in parallel, and prints one row "
@@ -193,11 +192,7 @@ static mt_status read_model(const char *name, mt_config *c, mt_error *err) {
     mt_checkpoint *ck;
     if (mt_config_preset(name, c))
         return MT_OK;
-    if (access(name, F_OK) != 0)
-        return mt_fail(err, MT_BAD,
-                       "--model %.200s: there is no such file or folder, nor a preset of that name "
-                       "(gpt2, gpt2-medium, gpt2-large, gpt2-xl)",
-                       name);
+    MT_TRY(cli_model_there(name, err));
     MT_TRY(mt_checkpoint_open(&ck, name, err));
     *c = *mt_checkpoint_config(ck);
     mt_checkpoint_close(ck);

@@ -1,6 +1,7 @@
 /* terminal.c - messages, interrupts and the progress bar. */
 #include "cli/cli.h"
 
+#include "base/clock.h"
 #include "base/output.h"
 #include "engine/printable.h"
 
@@ -9,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const char *cli_shown(char buffer[CLI_SHOWN], const char *text) {
@@ -27,6 +27,13 @@ int cli_fail(mt_status status, const mt_error *err) {
     fprintf(stderr, "memtrace: %s\n",
             mt_printable(line, sizeof line, err->text, strlen(err->text)));
     return status;
+}
+
+const char *cli_ending(mt_status status) {
+    return status == MT_OK            ? NULL
+           : status == MT_INTERRUPTED ? "interrupted"
+           : status == MT_NO_MEMORY   ? "out of memory"
+                                      : "failed";
 }
 
 static int output_error; /* errno of the first write to stdout that failed */
@@ -65,9 +72,7 @@ static volatile sig_atomic_t interrupts;
 static volatile int64_t first_interrupt; /* ms */
 
 static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(mt_now_ns() / 1000000);
 }
 
 /* A shell or a `timeout` may hand the same signal on twice: only one that comes later is a second.
@@ -106,9 +111,7 @@ bool cli_interrupted(void) {
 }
 
 static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)mt_now_ns() * 1e-9;
 }
 
 void cli_progress_start(cli_progress *p, bool quiet, const char *what, const char *unit,

@@ -160,13 +160,10 @@ mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *
 }
 
 bool mt_engine_rewind(mt_engine *e, uint32_t tokens) {
-    static const char *const stay[] = { "static", "doubling", "paged" };
-    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
-        if (tokens <= e->tokens && strncmp(e->options.kv, stay[i], strlen(stay[i])) == 0) {
-            e->tokens = tokens;
-            return true;
-        }
-    return false;
+    if (!e->kv->ops->again || tokens > e->tokens)
+        return false;
+    e->tokens = tokens;
+    return true;
 }
 
 mt_status mt_engine_logits(mt_engine *e, uint32_t first, uint32_t rows, float *host,

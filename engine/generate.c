@@ -1,16 +1,10 @@
 /* generate.c - see generate.h. */
 #include "engine/generate.h"
 
+#include "base/clock.h"
 #include "engine/seeded.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 uint32_t mt_generate_steps(const mt_engine *e) {
     return e->options.ctx - e->options.prompt + 1;
@@ -19,9 +13,9 @@ uint32_t mt_generate_steps(const mt_engine *e) {
 /* One step and its mark; a device that computes nothing has no times. */
 static mt_status timed_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *next,
                             mt_error *err) {
-    uint64_t start = e->device->computes ? now_ns() : 0;
+    uint64_t start = e->device->computes ? mt_now_ns() : 0;
     MT_TRY(mt_engine_step(e, ids, T, next, err));
-    uint64_t ns = e->device->computes ? now_ns() - start : 0;
+    uint64_t ns = e->device->computes ? mt_now_ns() - start : 0;
     mt_alloc_mark(e->alloc, e->tokens, mt_engine_kv_ideal(e, e->tokens), ns);
     return MT_OK;
 }

@@ -52,6 +52,12 @@ mt_status mt_kv_check(const char *spec, mt_error *err) {
     return MT_OK;
 }
 
+bool mt_kv_again(const char *spec) {
+    const char *argument;
+    const mt_kv_ops *ops = find(spec, &argument);
+    return ops != NULL && ops->again;
+}
+
 void mt_kv_token(const mt_kv_view *v, uint32_t sequence, uint32_t token, uint32_t width, float **k,
                  float **value) {
     if (v->pages == NULL) {

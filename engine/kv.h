@@ -39,6 +39,7 @@ typedef struct mt_kv_ops {
     void (*end)(mt_kv *kv);                           /* a step ended; NULL: nothing to do */
     uint64_t (*bytes)(const mt_kv *kv, uint64_t ctx); /* expected kv bytes at the end of a step */
     void (*close)(mt_kv *kv);                         /* frees memory and kv */
+    bool again; /* rows stay at their places: a step can be done again over its own */
 } mt_kv_ops;
 
 struct mt_kv {
@@ -54,6 +55,9 @@ struct mt_kv {
 /* Opens the strategy that spec names ("concat", "paged:16", ...). */
 mt_status mt_kv_open(mt_kv **out, const char *spec, const mt_config *c, uint32_t batch,
                      uint32_t ctx, mt_alloc *alloc, mt_device *device, mt_error *err);
+
+/* Whether a checked spec's strategy allows a step to be done again; see again. */
+bool mt_kv_again(const char *spec);
 
 /* Checks a spec without opening anything. */
 mt_status mt_kv_check(const char *spec, mt_error *err);

@@ -98,7 +98,7 @@ static void concat_close(mt_kv *kv) {
     free(c);
 }
 
-const mt_kv_ops mt_kv_concat = { "concat",   concat_open,  concat_layer,
-                                 concat_end, concat_bytes, concat_close };
-const mt_kv_ops mt_kv_concat_tuple = { "concat-tuple", tuple_open,   concat_layer,
-                                       concat_end,     concat_bytes, concat_close };
+const mt_kv_ops mt_kv_concat = { "concat",     concat_open,  concat_layer, concat_end,
+                                 concat_bytes, concat_close, false };
+const mt_kv_ops mt_kv_concat_tuple = { "concat-tuple", tuple_open,   concat_layer, concat_end,
+                                       concat_bytes,   concat_close, false };

@@ -88,4 +88,5 @@ static void doubling_close(mt_kv *kv) {
 }
 
 const mt_kv_ops mt_kv_doubling = { "doubling", doubling_open,  doubling_layer,
-                                   NULL,       doubling_bytes, doubling_close };
+                                   NULL,       doubling_bytes, doubling_close,
+                                   true };

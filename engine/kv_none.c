@@ -38,4 +38,4 @@ static void none_close(mt_kv *kv) {
     free(kv);
 }
 
-const mt_kv_ops mt_kv_none = { "none", none_open, none_layer, NULL, none_bytes, none_close };
+const mt_kv_ops mt_kv_none = { "none", none_open, none_layer, NULL, none_bytes, none_close, false };

@@ -92,4 +92,5 @@ static void paged_close(mt_kv *kv) {
     free(p);
 }
 
-const mt_kv_ops mt_kv_paged = { "paged", paged_open, paged_layer, NULL, paged_bytes, paged_close };
+const mt_kv_ops mt_kv_paged = { "paged",     paged_open,  paged_layer, NULL,
+                                paged_bytes, paged_close, true };

@@ -58,5 +58,5 @@ static void static_close(mt_kv *kv) {
     free(s);
 }
 
-const mt_kv_ops mt_kv_static = { "static", static_open,  static_layer,
-                                 NULL,     static_bytes, static_close };
+const mt_kv_ops mt_kv_static = { "static",     static_open,  static_layer, NULL,
+                                 static_bytes, static_close, true };

@@ -34,6 +34,17 @@ for extra in "" "--trace /dev/null"; do
     done | sort -n | sed -n 3p | awk -v x="${extra:-none}" '{ printf "%-20s %.3f s\n", x, $1 / 1e6 }'
 done
 
+echo "# the dry run's trace through torch again, read and printed by the program: events per second, median of 5"
+"$program" --quiet --backend none --ctx 1024 --trace "$build/bench.trace" >/dev/null
+events=$(grep -vc '^#' "$build/bench.trace")
+for _ in 1 2 3 4 5; do
+    start=$(date +%s%N)
+    "$program" replay "$build/bench.trace" --policy torch >/dev/null
+    end=$(date +%s%N)
+    echo $(((end - start) / 1000))
+done | sort -n | sed -n 3p | awk -v n="$events" '{ printf "%d events %.3f s %.1f million/s\n", n, $1 / 1e6, n / $1 }'
+rm -f "$build/bench.trace"
+
 # A step reads all weights but wpe once (wte is the head) and the keys and values of ctx tokens; the
 # memory's rate is the mean of a probe before and one after the run (tests/bench_read.c).
 probe() {

@@ -378,6 +378,22 @@ static void test_linear_same_bits(void **state) {
             same_product(isas[i], 257, widths[k]);
 }
 
+/* Many rows go through BLAS in blocks that are the same for any number of threads. */
+static void test_many_rows_same_bits(void **state) {
+    (void)state;
+    const uint32_t N = 769, K = 96, R = 600;
+    float *x = random_guarded(R * K, 1), *W = random_guarded(N * K, 1);
+    float *one = guarded(R * N), *other = guarded(R * N);
+    for (int threads = 1; threads <= 3; threads++) {
+        mt_device *d = open_cpu(threads, isas[0]);
+        d->linear(d, threads == 1 ? one : other, x, W, NULL, R, N, K, MT_STORE);
+        if (threads > 1)
+            same_bits(other, one, R * N);
+        close_cpu(d);
+    }
+    release();
+}
+
 /* Rows by our own product against the same rows among more, which BLAS computes. */
 static void test_linear_against_blas(void **state) {
     (void)state;
@@ -810,6 +826,7 @@ int main(void) {
         cmocka_unit_test(test_layernorm_threads),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_linear_same_bits),
+        cmocka_unit_test(test_many_rows_same_bits),
         cmocka_unit_test(test_linear_against_blas),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_gelu_extremes),

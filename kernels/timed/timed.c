@@ -1,9 +1,9 @@
 /* timed.c - see timed.h. */
 #include "kernels/timed/timed.h"
 
+#include "base/clock.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define RANGES 8 /* that nest */
 
@@ -23,12 +23,6 @@ static const char *const names[MT_KERNELS] = { "embed",     "layernorm", "linear
 
 const char *mt_kernel_name(mt_kernel kernel) {
     return names[kernel];
-}
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
@@ -53,14 +47,14 @@ static mt_timing *note(timed *t, mt_kernel kernel) {
         memcpy(n->range, t->range[t->depth - 1], sizeof n->range);
     if (t->inner->stamp != NULL)
         t->inner->stamp(t->inner, 2 * t->calls);
-    n->begin_ns = now_ns();
+    n->begin_ns = mt_now_ns();
     return n;
 }
 
 /* A failure of the inner device shows in ours, so that an engine stops as it would. */
 static void end(timed *t, mt_timing *n) {
     if (n != NULL) {
-        n->end_ns = now_ns();
+        n->end_ns = mt_now_ns();
         if (t->inner->stamp != NULL)
             t->inner->stamp(t->inner, 2 * t->calls + 1);
         t->calls++;
