@@ -26,7 +26,8 @@ CPPFLAGS += -DMT_JEMALLOC
 JEMALLOC := $(BUILD)/jemalloc.o
 endif
 
-DIRS     := base alloc kernels/cpu kernels/none kernels/timed engine reports cli
+DIRS     := base alloc alloc/torch kernels/cpu kernels/none kernels/timed engine engine/kv engine/checkpoint engine/text \
+            predict traces reports cli
 SOURCES  := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 LIBRARY  := $(BUILD)/libmemtrace.a

@@ -1,6 +1,6 @@
 /* events.h - the event stream: all that reports are made from.
  *
- * An allocator sends each event to its listeners in order. A stored trace (reports/trace.h) holds
+ * An allocator sends each event to its listeners in order. A stored trace (traces/trace.h) holds
  * the same events, so a report of a stored trace is the report of the run. */
 #ifndef MT_ALLOC_EVENTS_H
 #define MT_ALLOC_EVENTS_H

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "engine/generate.h"
-#include "engine/tokenizer.h"
+#include "engine/text/tokenizer.h"
 #include "kernels/cuda/backend.h"
 
 #define MT_VERSION "0.1.0"

@@ -1,13 +1,13 @@
 /* predict.c - `memtrace predict`: what PyTorch's memory counters would show, without PyTorch.
  *
- * Runs the requests of Hugging Face's GPT-2 (engine/hf_gpt2.h) through the torch policy on a
+ * Runs the requests of Hugging Face's GPT-2 (predict/gpt2.h) through the torch policy on a
  * simulated device and prints the counters of torch.cuda.memory_stats after every token. The
  * environment variables that PyTorch obeys are obeyed here; --policy goes before them. */
 #include "cli/cli.h"
 #include "cli/list.h"
 
 #include "base/size.h"
-#include "engine/hf_gpt2.h"
+#include "predict/gpt2.h"
 #include "reports/summary.h"
 
 #include <inttypes.h>

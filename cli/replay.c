@@ -4,15 +4,15 @@
 #include "cli/list.h"
 #include "cli/sweep.h"
 
-#include "alloc/optimum.h"
-#include "alloc/torch.h"
+#include "reports/optimum.h"
+#include "alloc/torch/internal.h"
 #include "base/output.h"
 #include "base/size.h"
-#include "engine/printable.h"
+#include "base/printable.h"
 #include "reports/meter.h"
-#include "reports/ops.h"
-#include "reports/schedule_check.h"
-#include "reports/torch_check.h"
+#include "traces/ops.h"
+#include "traces/schedule_check.h"
+#include "traces/torch_check.h"
 #include "reports/torch_summary.h"
 
 #include <inttypes.h>

@@ -5,11 +5,11 @@
  * rows so far are kept and the last line says what happened. */
 #include "cli/cli.h"
 
-#include "alloc/torch.h"
+#include "alloc/torch/internal.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/torch_summary.h"
-#include "reports/trace.h"
+#include "traces/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

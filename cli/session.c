@@ -4,7 +4,7 @@
 
 #include "base/output.h"
 #include "base/size.h"
-#include "engine/printable.h"
+#include "base/printable.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

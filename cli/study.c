@@ -7,10 +7,10 @@
 
 #include "cli/list.h"
 #include "base/size.h"
-#include "reports/chrome.h"
+#include "traces/chrome.h"
 #include "reports/summary.h"
 #include "reports/table.h"
-#include "reports/trace.h"
+#include "traces/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 
 #include "engine/work.h"
 #include "kernels/timed/timed.h"
-#include "reports/chrome.h"
+#include "traces/chrome.h"
 
 /* Where a step's time goes. */
 typedef enum study_part {

@@ -5,7 +5,7 @@
  * kernels of the last context against the roofline. */
 #include "cli/study.h"
 
-#include "reports/chrome.h"
+#include "traces/chrome.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

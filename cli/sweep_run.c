@@ -2,7 +2,7 @@
  * wanted context, what the run has been like so far. */
 #include "cli/sweep.h"
 
-#include "alloc/optimum.h"
+#include "reports/optimum.h"
 #include "base/size.h"
 
 #include <stdlib.h>

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "engine/json_file.h"
-#include "engine/mapped_file.h"
-#include "engine/printable.h"
-#include "engine/weights.h"
+#include "base/json_file.h"
+#include "base/mapped_file.h"
+#include "base/printable.h"
+#include "engine/checkpoint/weights.h"
 
 enum {
     NUMBER_MOST = 1 << 20,     /* of every number of a shape but the vocabulary */

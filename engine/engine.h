@@ -11,7 +11,7 @@
 #define MT_ENGINE_ENGINE_H
 
 #include "engine/activations.h"
-#include "engine/kv.h"
+#include "engine/kv/kv.h"
 #include "engine/model.h"
 
 /* A wrong cache, made on purpose, to see whether it is noticed (memtrace verify --fault). */

@@ -2,7 +2,7 @@
 #include "engine/generate.h"
 
 #include "base/clock.h"
-#include "engine/seeded.h"
+#include "engine/checkpoint/seeded.h"
 
 #include <stdlib.h>
 

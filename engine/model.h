@@ -3,7 +3,7 @@
 #define MT_ENGINE_MODEL_H
 
 #include "alloc/alloc.h"
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "kernels/device.h"
 
 typedef struct mt_model {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "alloc/torch.h"
+#include "alloc/torch/internal.h"
 
 /* For each pool that holds anything: its free blocks in the order in which they are searched, at
  * most sixteen around (stream, bytes), and its segments with how much of each is live. */

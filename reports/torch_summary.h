@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "alloc/torch_stats.h"
+#include "alloc/torch/stats.h"
 
 /* The table of torch.cuda.memory_summary(device=0), the same rows, columns and units. */
 void mt_torch_summary(FILE *out, const torch_stats *s);

@@ -10,7 +10,7 @@
 #include "alloc/alloc.h"
 #include "base/size.h"
 #include "engine/engine.h"
-#include "reports/trace.h"
+#include "traces/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

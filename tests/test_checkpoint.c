@@ -12,8 +12,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "engine/checkpoint.h"
-#include "engine/seeded.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/seeded.h"
 #include "tests/temp_files.h"
 
 /* No length is a multiple of a tile, some are longer than one, and no two are equal. */

@@ -10,8 +10,8 @@
 
 #include "base/size.h"
 #include "engine/config.h"
-#include "engine/printable.h"
-#include "engine/weights.h"
+#include "base/printable.h"
+#include "engine/checkpoint/weights.h"
 #include "tests/temp_files.h"
 
 static const char *const PRESETS[] = { "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl" };

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "alloc/jemalloc.h"
-#include "alloc/optimum.h"
-#include "alloc/pack.h"
+#include "reports/optimum.h"
+#include "reports/pack.h"
 #include "base/size.h"
-#include "reports/ops.h"
+#include "traces/ops.h"
 
 static uint64_t seed = 88172645463325252;
 

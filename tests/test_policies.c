@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "alloc/jemalloc.h"
-#include "alloc/torch.h"
+#include "alloc/torch/internal.h"
 #include "base/size.h"
 
 #define PIECES 160

@@ -20,7 +20,7 @@
 
 #include "base/output.h"
 #include "base/size.h"
-#include "engine/hf_gpt2.h"
+#include "predict/gpt2.h"
 
 #define CONTEXTS_MOST 2048
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/safetensors.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/temp_files.h"
 
 static unsigned char file_bytes[1 << 20];

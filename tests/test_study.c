@@ -20,7 +20,7 @@
 #include "engine/generate.h"
 #include "engine/work.h"
 #include "kernels/timed/timed.h"
-#include "reports/chrome.h"
+#include "traces/chrome.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -15,7 +15,7 @@
 #include "alloc/alloc.h"
 #include "base/size.h"
 #include "reports/table.h"
-#include "reports/trace.h"
+#include "traces/trace.h"
 #include "tests/temp_files.h"
 
 /* ---------------------------------------------------------------- running a stream */

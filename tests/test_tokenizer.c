@@ -1,4 +1,4 @@
-/* test_tokenizer.c - tests of engine/tokenizer.h and of its parts, pretokenize.h and bpe.h.
+/* test_tokenizer.c - tests of engine/text/tokenizer.h and of its parts, pretokenize.h and bpe.h.
  *
  * Most run on a tiny vocabulary, written to a temporary folder: 256 symbols of one byte, a dozen
  * merges whose ranks are not in the order a trainer would give, and <|endoftext|>. Those of GPT-2's
@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/bpe.h"
-#include "engine/pretokenize.h"
-#include "engine/tokenizer.h"
+#include "engine/text/bpe.h"
+#include "engine/text/pretokenize.h"
+#include "engine/text/tokenizer.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

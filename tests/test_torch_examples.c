@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "alloc/torch.h"
+#include "alloc/torch/internal.h"
 #include "base/size.h"
 
 typedef struct bed {

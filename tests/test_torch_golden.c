@@ -16,10 +16,10 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "alloc/torch.h"
+#include "alloc/torch/internal.h"
 #include "base/output.h"
 #include "base/size.h"
-#include "reports/torch_check.h"
+#include "traces/torch_check.h"
 #include "tests/temp_files.h"
 
 /* ---- folders -------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "alloc/torch.h"
+#include "alloc/torch/internal.h"
 #include "base/size.h"
 
 #define DESCRIPTION 512

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/output.h"
-#include "reports/trace.h"
+#include "traces/trace.h"
 #include "tests/temp_files.h"
 
 #define COLUMNS "# seq kind step stream id segment offset requested rounded tag layer pool"

@@ -17,7 +17,7 @@
 
 #include "base/size.h"
 #include "engine/generate.h"
-#include "engine/seeded.h"
+#include "engine/checkpoint/seeded.h"
 #include "kernels/cuda/backend.h"
 #ifdef MT_REAL_DEVICE
 #include "tests/cuda/real_device.h"

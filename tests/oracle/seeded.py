@@ -1,4 +1,4 @@
-"""Seeded values as engine/checkpoint.h defines them, bit for bit."""
+"""Seeded values as engine/checkpoint/checkpoint.h defines them, bit for bit."""
 import numpy as np
 
 

@@ -3,7 +3,7 @@
 
 usage: python tests/peers/export.py FOLDER
 
-The values are those that memtrace makes itself without --model (engine/checkpoint.h; tests/oracle/
+The values are those that memtrace makes itself without --model (engine/checkpoint/checkpoint.h; tests/oracle/
 seeded.py gives the same bits). It writes below FOLDER what the packages that are there need:
 
     hf/            config.json and model.safetensors: PyTorch, memtrace --model, CTranslate2's converter

@@ -1,0 +1,356 @@
+/* policy.c - PyTorch's CUDA caching allocator: requests and frees. See torch.h. */
+#include "alloc/torch/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TORCH_SPARE 8 /* records that one attempt to serve a request may use */
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static inline unsigned log2_floor(uint64_t n) {
+    return 63 - (unsigned)__builtin_clzll(n);
+}
+
+/* A power of two stays; anything else goes up to a multiple of (largest power of two below) / d. */
+static uint64_t round_divisions(uint64_t n, unsigned d_log2) {
+    unsigned e = log2_floor(n);
+    return (n & (n - 1)) == 0 ? n : mt_round_up(n, UINT64_C(1) << (e - d_log2));
+}
+
+static uint64_t round_size(const torch_options *o, uint64_t n) {
+    if (n < TORCH_MIN_BLOCK)
+        return TORCH_MIN_BLOCK;
+    unsigned e = log2_floor(n), i = e < 20 ? 0 : e - 20;
+    unsigned d_log2 = o->division_log2[i < TORCH_DIVISIONS ? i : TORCH_DIVISIONS - 1];
+    if (d_log2 > 0 && n > TORCH_MIN_BLOCK << d_log2)
+        return round_divisions(n, d_log2);
+    return mt_round_up(n, TORCH_MIN_BLOCK);
+}
+
+static uint64_t segment_size(const torch_options *o, uint64_t rounded) {
+    if (rounded <= TORCH_SMALL_MAX)
+        return TORCH_SMALL_SEGMENT;
+    return rounded < TORCH_OWN_SEGMENT ? o->large_segment : mt_round_up(rounded, TORCH_OWN_ROUND);
+}
+
+static uint64_t torch_roundup(const mt_policy *base, uint64_t bytes) {
+    return round_size(&((const torch *)base)->options, bytes);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void init_pool(torch_pool *p, uint8_t pool, mt_order order) {
+    p->pool = pool;
+    p->free.order = order;
+    p->unmapped.by_address = true;
+}
+
+static mt_status torch_open(mt_policy **out, mt_alloc *owner, mt_source *source,
+                            const char *options, mt_error *err) {
+    torch *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for a policy");
+    mt_status status = torch_read_options(&t->options, options, err);
+    if (status != MT_OK) {
+        free(t);
+        return status;
+    }
+    const torch_options *o = &t->options;
+    t->base.ops = &mt_policy_torch;
+    mt_core_init(&t->base.core, owner, source);
+    t->base.core.addresses = o->addresses;
+    init_pool(&t->small, MT_POOL_SMALL, o->order);
+    init_pool(&t->large, MT_POOL_LARGE, o->order);
+    t->limit = o->fraction < 1 ? (uint64_t)(o->fraction * (double)source->capacity) : UINT64_MAX;
+    t->stats.max_split_size =
+        o->max_split_size == TORCH_UNLIMITED ? -1 : (int64_t)o->max_split_size;
+    t->use_count = 1;
+    torch_describe(o, t->base.description, sizeof t->base.description);
+    *out = &t->base;
+    return MT_OK;
+}
+
+static void torch_close(mt_policy *base) {
+    torch *t = (torch *)base;
+    mt_core_free(&base->core);
+    free(t->uses);
+    free(t->waits);
+    torch_streams_free(&t->waiting);
+    free(t);
+}
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+void torch_insert(torch *t, torch_pool *p, mt_block *b) {
+    (void)t;
+    b->search = p->searches;
+    mt_index_insert(&p->free, b);
+}
+
+static bool mergeable(const mt_block *b, const mt_block *other) {
+    return other != NULL && !other->used && other->mapped == b->mapped;
+}
+
+uint64_t torch_merge(torch *t, mt_block *b, mt_block *other) {
+    if (!mergeable(b, other))
+        return 0;
+    torch_pool *p = torch_pool_of(t, b);
+    uint64_t bytes = other->size;
+    mt_index_remove(other->mapped ? &p->free : &p->unmapped, other);
+    mt_core_merge(&t->base.core, b, other);
+    return bytes;
+}
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+/* A block and the unmapped pages right behind it. */
+static uint64_t reach(const mt_block *b) {
+    return b->size + (b->next != NULL && !b->next->mapped ? b->next->size : 0);
+}
+
+static bool growable(const mt_block *b) {
+    return b->segment->page != 0;
+}
+
+static mt_block *next_of_stream(const mt_block *b, uint32_t stream) {
+    mt_block *n = mt_index_next(b);
+    return n != NULL && n->stream == stream ? n : NULL;
+}
+
+/* In growable segments a block in the middle is better than one at the growing end. */
+static mt_block *prefer_inner(mt_block *b, uint32_t stream) {
+    for (mt_block *n; growable(b); b = n) {
+        n = next_of_stream(b, stream);
+        if (n == NULL || reach(n) >= reach(b))
+            break;
+    }
+    return b;
+}
+
+static mt_block *skip_growable(mt_block *b, uint32_t stream) {
+    while (b != NULL && growable(b))
+        b = next_of_stream(b, stream);
+    return b;
+}
+
+/* The free block that serves size bytes, out of its pool; NULL when none may. */
+static mt_block *find(torch *t, torch_pool *p, uint64_t size, uint32_t stream) {
+    const torch_options *o = &t->options;
+    if (t->limit != UINT64_MAX && o->garbage_collection_threshold > 0)
+        p->searches++;
+    mt_block *b = mt_index_at_least(&p->free, stream, size);
+    if (b == NULL || b->stream != stream)
+        return NULL;
+    b = o->expandable_segments ? prefer_inner(b, stream) : skip_growable(b, stream);
+    if (b == NULL)
+        return NULL;
+    if (size < o->max_split_size && b->size >= o->max_split_size)
+        return NULL;
+    if (size >= o->max_split_size && b->size >= size + o->max_non_split_rounding)
+        return NULL;
+    mt_index_remove(&p->free, b);
+    return b;
+}
+
+/* ---- new memory ------------------------------------------------------------------------------ */
+
+/* One attempt: a new segment, or newly mapped pages. */
+static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
+                            mt_error *err) {
+    mt_core *c = &t->base.core;
+    uint64_t bytes = segment_size(&t->options, size);
+    if (t->limit != UINT64_MAX && c->reserved + bytes > t->limit)
+        return mt_fail(err, MT_NO_MEMORY,
+                       "torch: %" PRIu64 " bytes more would pass the limit of %" PRIu64, bytes,
+                       t->limit);
+    if (t->options.expandable_segments)
+        return torch_expand(t, p, size, stream, out, err);
+    MT_TRY(mt_core_take(c, bytes, p->pool, stream, out, err));
+    bool small = p->pool == MT_POOL_SMALL;
+    torch_up(&t->stats, small, TORCH_segment, 1);
+    torch_up(&t->stats, small, TORCH_reserved_bytes, bytes);
+    if (bytes >= t->options.max_split_size)
+        torch_stat_up(&t->stats.oversize_segments, 1);
+    t->stats.num_device_alloc++;
+    return MT_OK;
+}
+
+/* throw_on_cudamalloc_oom: refuses a request before the driver is asked. */
+static bool rejected(torch *t, uint64_t size) {
+    const torch_options *o = &t->options;
+    if (!o->throw_on_cudamalloc_oom || t->limit != UINT64_MAX)
+        return false;
+    uint64_t most = (uint64_t)(o->fraction * (double)t->base.core.source->capacity);
+    return t->base.core.reserved + segment_size(o, size) > most;
+}
+
+/* All attempts, from the cheapest to the release of everything that is free. */
+static mt_status any_memory(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
+                            mt_error *err) {
+    if (t->limit != UINT64_MAX && t->options.garbage_collection_threshold > 0)
+        torch_collect(t);
+    if (rejected(t, size)) {
+        t->stats.num_oom_rejections++;
+        return mt_fail(err, MT_NO_MEMORY, "torch: rejected before asking the driver");
+    }
+    mt_status status = new_memory(t, p, size, stream, out, err);
+    if (status == MT_NO_MEMORY && torch_release_oversize(t, p, size, stream))
+        status = new_memory(t, p, size, stream, out, err);
+    if (status != MT_NO_MEMORY)
+        return status;
+    torch_release_all(t);
+    MT_TRY(mt_core_spare(&t->base.core, TORCH_SPARE, err)); /* the release may have used them */
+    t->stats.num_alloc_retries++;
+    status = new_memory(t, p, size, stream, out, err);
+    if (status == MT_NO_MEMORY)
+        t->stats.num_ooms++;
+    return status;
+}
+
+/* ---- requests and frees ---------------------------------------------------------------------- */
+
+static bool worth_splitting(const torch *t, const torch_pool *p, const mt_block *b, uint64_t size) {
+    uint64_t rest = b->size - size;
+    if (p->pool == MT_POOL_SMALL || t->options.expandable_segments)
+        return rest >= TORCH_MIN_BLOCK;
+    return size < t->options.max_split_size && rest > TORCH_SMALL_MAX;
+}
+
+/* Cuts the block to size if that is worth it, and counts what becomes of the inactive rest. */
+static mt_block *cut(torch *t, torch_pool *p, mt_block *b, uint64_t size) {
+    torch_stats *s = &t->stats;
+    bool small = p->pool == MT_POOL_SMALL, was_split = !mt_block_whole(b), fixed = !growable(b);
+    if (!worth_splitting(t, p, b, size)) {
+        if (was_split && fixed) {
+            torch_down(s, small, TORCH_inactive_split_bytes, b->size);
+            torch_down(s, small, TORCH_inactive_split, 1);
+        }
+        return b;
+    }
+    mt_block *rest = b;
+    b = mt_core_split(&t->base.core, rest, size);
+    torch_insert(t, p, rest);
+    if (fixed && was_split) {
+        torch_down(s, small, TORCH_inactive_split_bytes, size);
+    } else if (fixed) {
+        torch_up(s, small, TORCH_inactive_split_bytes, rest->size);
+        torch_up(s, small, TORCH_inactive_split, 1);
+    }
+    return b;
+}
+
+static void count_request(torch *t, const mt_block *b, uint64_t bytes) {
+    torch_stats *s = &t->stats;
+    bool small = b->pool == MT_POOL_SMALL;
+    torch_up(s, small, TORCH_allocation, 1);
+    torch_up(s, small, TORCH_allocated_bytes, b->size);
+    torch_up(s, small, TORCH_active, 1);
+    torch_up(s, small, TORCH_active_bytes, b->size);
+    torch_up(s, small, TORCH_requested_bytes, bytes);
+    if (b->size >= t->options.max_split_size)
+        torch_stat_up(&s->oversize_allocations, 1);
+}
+
+static mt_status torch_get(mt_policy *base, uint64_t bytes, uint32_t stream, uint32_t live,
+                           mt_place *place, mt_error *err) {
+    torch *t = (torch *)base;
+    MT_TRY(mt_core_spare(&base->core, TORCH_SPARE, err));
+    torch_process_waits(t, false);
+    uint64_t size = round_size(&t->options, bytes);
+    torch_pool *p = size <= TORCH_SMALL_MAX ? &t->small : &t->large;
+    mt_block *b = find(t, p, size, stream);
+    if (b == NULL)
+        MT_TRY(any_memory(t, p, size, stream, &b, err));
+    b = cut(t, p, b, size);
+    count_request(t, b, bytes);
+    mt_block_serve(b, bytes, live, place);
+    return MT_OK;
+}
+
+void torch_complete_free(torch *t, mt_block *b) {
+    torch_pool *p = torch_pool_of(t, b);
+    torch_stats *s = &t->stats;
+    bool small = p->pool == MT_POOL_SMALL;
+    uint64_t size = b->size, requested = b->requested;
+    int64_t pieces = 0, bytes = 0;
+    b->used = false;
+    mt_block *neighbours[2] = { b->prev, b->next };
+    for (int i = 0; i < 2; i++) {
+        uint64_t merged = torch_merge(t, b, neighbours[i]);
+        pieces -= merged > 0;
+        bytes -= (int64_t)merged;
+    }
+    torch_insert(t, p, b);
+    if (!mt_block_whole(b)) {
+        pieces++;
+        bytes += (int64_t)b->size;
+    }
+    if (!growable(b)) {
+        if (pieces != 0)
+            (pieces > 0 ? torch_up : torch_down)(s, small, TORCH_inactive_split,
+                                                 (uint64_t)llabs(pieces));
+        if (bytes != 0)
+            (bytes > 0 ? torch_up : torch_down)(s, small, TORCH_inactive_split_bytes,
+                                                (uint64_t)llabs(bytes));
+    }
+    torch_down(s, small, TORCH_active, 1);
+    torch_down(s, small, TORCH_active_bytes, size);
+    torch_down(s, small, TORCH_requested_bytes, requested);
+    mt_send_free(t->base.core.owner, b->live);
+}
+
+static void torch_put(mt_policy *base, void *block) {
+    torch *t = (torch *)base;
+    mt_block *b = block;
+    bool small = b->pool == MT_POOL_SMALL;
+    b->allocated = false;
+    torch_down(&t->stats, small, TORCH_allocation, 1);
+    torch_down(&t->stats, small, TORCH_allocated_bytes, b->size);
+    if (b->size >= t->options.max_split_size)
+        torch_stat_down(&t->stats.oversize_allocations, 1);
+    if (b->users != 0)
+        torch_wait_for_users(t, b);
+    else
+        torch_complete_free(t, b);
+}
+
+static void torch_hold(mt_policy *base, bool held) {
+    ((torch *)base)->held = held;
+}
+
+static void torch_trim(mt_policy *base) {
+    torch_release_all((torch *)base);
+}
+
+static mt_status torch_walk(const mt_policy *base, const mt_visitor *v, mt_error *err) {
+    return mt_core_walk(&base->core, v, err);
+}
+
+static mt_status torch_merged(const mt_policy *base, mt_error *err) {
+    return mt_core_check_merged(&base->core, err);
+}
+
+static void torch_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream, uint64_t *segment,
+                          uint64_t *largest) {
+    const torch *t = (const torch *)base;
+    uint64_t size = round_size(&t->options, bytes);
+    *segment = segment_size(&t->options, size);
+    *largest = mt_core_largest_free(&base->core, stream,
+                                    size <= TORCH_SMALL_MAX ? MT_POOL_SMALL : MT_POOL_LARGE);
+}
+
+const mt_policy_ops mt_policy_torch = {
+    .name = "torch",
+    .open = torch_open,
+    .close = torch_close,
+    .roundup = torch_roundup,
+    .get = torch_get,
+    .put = torch_put,
+    .use = torch_use_block,
+    .hold = torch_hold,
+    .trim = torch_trim,
+    .walk = torch_walk,
+    .merged = torch_merged,
+    .refusal = torch_refusal,
+};

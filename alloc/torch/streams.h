@@ -1,0 +1,29 @@
+/* streams.h - a set of streams in the order in which PyTorch's hash table visits them.
+ *
+ * PyTorch keeps the streams that use a block, and those with unfinished frees, in open-addressing
+ * tables with Fibonacci hashing and bounded distances; the slots' order is the order of completion.
+ * The table doubles when more than half full and never shrinks. */
+#ifndef MT_ALLOC_TORCH_STREAMS_H
+#define MT_ALLOC_TORCH_STREAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct torch_slot {
+    uint32_t stream;
+    int32_t distance; /* from where the hash points; -1: empty */
+} torch_slot;
+
+typedef struct torch_streams {
+    torch_slot *slot;
+    uint32_t slots, room, count; /* by hash; with the spare ones behind; in use */
+} torch_streams;
+
+/* False when there is no memory. A stream that is there already stays where it is. */
+bool torch_streams_add(torch_streams *s, uint32_t stream);
+
+/* Empties it and keeps its size. */
+void torch_streams_clear(torch_streams *s);
+void torch_streams_free(torch_streams *s);
+
+#endif

@@ -1,0 +1,92 @@
+/* doubling.c - one block of keys and one of values for all layers, doubled when full.
+ *
+ * A block is [L, B, capacity, width]. The capacity starts at N (256), or the next N 2^k that holds
+ * the prompt. When the next row does not fit: new K, new V of twice the capacity, copy, free both;
+ * three times the old cache is alive for a moment. Growth happens at the first layer of a step. */
+#include "engine/kv/kv.h"
+
+#include "base/size.h"
+
+#include <stdlib.h>
+
+typedef struct doubling {
+    mt_kv base;
+    mt_mem mem[2];
+    uint64_t start, capacity; /* tokens; capacity 0 before the first step */
+} doubling;
+
+static mt_status doubling_open(mt_kv **out, const char *argument, mt_error *err) {
+    uint64_t start = 256;
+    if (argument != NULL && !mt_parse_u64(argument, 1, MT_KV_MOST, &start))
+        return mt_fail(err, MT_BAD,
+                       "kv strategy doubling:%.60s: expected doubling:N, N from 1 to %d tokens",
+                       argument, MT_KV_MOST);
+    doubling *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for a cache's records");
+    d->start = start;
+    *out = &d->base;
+    return MT_OK;
+}
+
+static uint64_t capacity_for(const doubling *d, uint64_t tokens) {
+    uint64_t c = d->capacity > 0 ? d->capacity : d->start;
+    while (c < tokens)
+        c *= 2;
+    return c;
+}
+
+static mt_status grow(doubling *d, uint64_t first, uint64_t capacity, mt_error *err) {
+    mt_kv *kv = &d->base;
+    mt_mem fresh[2] = { { 0 }, { 0 } };
+    uint64_t sequences = (uint64_t)kv->layers * kv->batch;
+    mt_request r = { .bytes = sequences * capacity * kv->row, .tag = MT_KV, .layer = -1 };
+    MT_TRY(mt_alloc_get(kv->alloc, &r, &fresh[0], err));
+    mt_status status = mt_alloc_get(kv->alloc, &r, &fresh[1], err);
+    if (status != MT_OK) {
+        mt_alloc_put(kv->alloc, &fresh[0], NULL);
+        return status;
+    }
+    for (int i = 0; i < 2 && first > 0; i++)
+        kv->device->copy_rows(kv->device, fresh[i].ptr, capacity * kv->row, d->mem[i].ptr,
+                              d->capacity * kv->row, first * kv->row, sequences);
+    for (int i = 0; i < 2; i++) {
+        mt_alloc_put(kv->alloc, &d->mem[i], NULL);
+        d->mem[i] = fresh[i];
+    }
+    d->capacity = capacity;
+    return MT_OK;
+}
+
+static mt_status doubling_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
+                                mt_kv_view *view, mt_error *err) {
+    doubling *d = (doubling *)kv;
+    (void)qkv;
+    uint64_t capacity = capacity_for(d, (uint64_t)first + T);
+    if (capacity != d->capacity)
+        MT_TRY(grow(d, first, capacity, err));
+    size_t sequence = capacity * kv->width;
+    *view = (mt_kv_view){ .k = (float *)d->mem[0].ptr + layer * kv->batch * sequence,
+                          .v = (float *)d->mem[1].ptr + layer * kv->batch * sequence,
+                          .sequence = sequence,
+                          .row = kv->width };
+    return MT_OK;
+}
+
+static uint64_t doubling_bytes(const mt_kv *kv, uint64_t ctx) {
+    uint64_t c = ((const doubling *)kv)->start;
+    while (c < ctx)
+        c *= 2;
+    return 2 * kv->layers * kv->batch * c * kv->row;
+}
+
+static void doubling_close(mt_kv *kv) {
+    doubling *d = (doubling *)kv;
+    mt_alloc_put(kv->alloc, &d->mem[0], NULL);
+    mt_alloc_put(kv->alloc, &d->mem[1], NULL);
+    free(d);
+}
+
+const mt_kv_ops mt_kv_doubling = { "doubling", doubling_open,  doubling_layer,
+                                   NULL,       doubling_bytes, doubling_close,
+                                   true };

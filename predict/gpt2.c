@@ -1,0 +1,371 @@
+/* gpt2.c - the model: GPT2LMHeadModel's modules, one function each. See hf_gpt2.h.
+ *
+ * Read it beside the model's Python code. A local variable there holds its tensor until it is given
+ * another value or its function returns, and at a return the locals go in the order in which they
+ * first appear; an expression's parts go when the next operation has used them. That is all there
+ * is to the order of the drops below. */
+#include "predict/internal.h"
+
+#include <stdlib.h>
+
+#include "alloc/torch/internal.h"
+
+/* ---- weights -------------------------------------------------------------------------------- */
+
+static void weight(hf *t, uint64_t rows, uint64_t columns) {
+    hf_new(t, MT_WEIGHTS, HF_SIZE(rows, columns, t->E)); /* kept to the end */
+}
+
+/* model.to("cuda") moves one parameter after the other; the head shares wte unless it is untied. */
+static void load(hf *t) {
+    const mt_config *c = &t->o->model;
+    weight(t, t->V, t->C);         /* wte */
+    weight(t, c->positions, t->C); /* wpe */
+    for (t->layer = 0; t->layer < (int32_t)c->layers; t->layer++) {
+        weight(t, 1, t->C);        /* ln_1.weight */
+        weight(t, 1, t->C);        /* ln_1.bias */
+        weight(t, t->C, 3 * t->C); /* attn.c_attn.weight */
+        weight(t, 1, 3 * t->C);    /* attn.c_attn.bias */
+        weight(t, t->C, t->C);     /* attn.c_proj.weight */
+        weight(t, 1, t->C);        /* attn.c_proj.bias */
+        weight(t, 1, t->C);        /* ln_2.weight */
+        weight(t, 1, t->C);        /* ln_2.bias */
+        weight(t, t->C, t->F);     /* mlp.c_fc.weight */
+        weight(t, 1, t->F);        /* mlp.c_fc.bias */
+        weight(t, t->F, t->C);     /* mlp.c_proj.weight */
+        weight(t, 1, t->C);        /* mlp.c_proj.bias */
+    }
+    t->layer = -1;
+    weight(t, 1, t->C); /* ln_f.weight */
+    weight(t, 1, t->C); /* ln_f.bias */
+    if (!c->tied)
+        weight(t, t->V, t->C); /* lm_head.weight */
+}
+
+/* ---- masks ---------------------------------------------------------------------------------- */
+
+static mt_mem longs(hf *t, uint64_t rows, uint64_t columns) {
+    return hf_new(t, MT_OTHER, HF_SIZE(rows, columns, HF_LONG));
+}
+
+static mt_mem bools(hf *t, uint64_t rows, uint64_t columns) {
+    return hf_new(t, MT_OTHER, HF_SIZE(rows, columns, HF_BOOL));
+}
+
+/* torch.arange(n) + start */
+static mt_mem range(hf *t, uint64_t n) {
+    mt_mem x = longs(t, 1, n);
+    hf_replace(t, &x, longs(t, 1, n));
+    return x;
+}
+
+/* Without a cache or a mask the positions tell whether several texts are packed into one sequence:
+ * differences to the one before that are not 1, summed along the row. None are, so nothing stays.
+ */
+static void look_for_packed_texts(hf *t) {
+    mt_mem first = longs(t, t->B, 1);       /* position_ids[:, :1] - 1 */
+    mt_mem both = longs(t, t->B, t->Q + 1); /* put before position_ids */
+    mt_mem difference = longs(t, t->B, t->Q);
+    hf_drop(t, &both);
+    mt_mem breaks = bools(t, t->B, t->Q); /* difference != 1 */
+    mt_mem texts = hf_cumsum(t);
+    hf_drop(t, &breaks);
+    mt_mem single = bools(t, t->B, 1); /* last column == 0 */
+    mt_mem all = bools(t, 1, 1);
+    hf_drop(t, &single);
+    hf_drop(t, &all);
+    hf_drop(t, &first);
+    hf_drop(t, &difference);
+    hf_drop(t, &texts);
+}
+
+/* Which query may see which key, [Q, T]: an expression over four ranges of indices. */
+static mt_mem truth_mask(hf *t) {
+    mt_mem batch = longs(t, 1, t->B);
+    mt_mem head = longs(t, 1, 1);
+    mt_mem query = range(t, t->Q);
+    mt_mem key = range(t, t->T);
+    mt_mem mask = bools(t, t->Q, t->T);
+    hf_drop(t, &batch);
+    hf_drop(t, &head);
+    hf_drop(t, &query);
+    hf_drop(t, &key);
+    return mask;
+}
+
+/* The same as numbers to add, one copy for each sequence: where(mask, 0, lowest). */
+static mt_mem number_mask(hf *t) {
+    mt_mem truth = truth_mask(t);
+    mt_mem zero = hf_new(t, MT_OTHER, t->E);
+    mt_mem lowest = hf_new(t, MT_OTHER, t->E);
+    mt_mem mask = hf_new(t, MT_OTHER, HF_SIZE(t->B, t->Q, t->T, t->E));
+    hf_drop(t, &lowest);
+    hf_drop(t, &zero);
+    hf_drop(t, &truth);
+    return mask;
+}
+
+static mt_mem causal_mask(hf *t) {
+    if (t->o->cache == MT_HF_NONE)
+        look_for_packed_texts(t);
+    if (t->o->attn == MT_HF_EAGER)
+        return number_mask(t);
+    return t->masked ? truth_mask(t) : (mt_mem){ 0 };
+}
+
+/* ---- the cache ------------------------------------------------------------------------------ */
+
+static uint64_t kv_size(const hf *t) {
+    return HF_SIZE(t->B, t->H, t->T, t->D, t->E);
+}
+
+/* DynamicCache: the old keys and the new ones are put together in a new tensor. */
+static void update_dynamic(hf *t) {
+    hf_replace(t, &t->key[t->layer], hf_new(t, MT_KV, kv_size(t)));
+    hf_replace(t, &t->value[t->layer], hf_new(t, MT_KV, kv_size(t)));
+}
+
+/* StaticCache: keys and values for all positions, and a counter, at a layer's first update; then
+ * rows are written in place, at indices that are a tensor. */
+static void update_static(hf *t) {
+    uint64_t bytes = HF_SIZE(t->B, t->H, t->o->model.positions, t->D, t->E);
+    if (t->key[t->layer].handle == 0) {
+        t->key[t->layer] = hf_new(t, MT_KV, bytes);
+        t->value[t->layer] = hf_new(t, MT_KV, bytes);
+        t->cache_length[t->layer] = longs(t, 1, 1);
+    }
+    mt_mem position = range(t, t->Q);
+    hf_drop(t, &position);
+}
+
+static void update_cache(hf *t) {
+    if (t->o->cache == MT_HF_DYNAMIC)
+        update_dynamic(t);
+    else if (t->o->cache == MT_HF_STATIC)
+        update_static(t);
+}
+
+/* ---- a layer -------------------------------------------------------------------------------- */
+
+/* Queries, keys and values are parts of one tensor, which lives until the function returns. */
+static mt_mem attention(hf *t, mt_mem *weights) {
+    mt_mem parts = hf_addmm(t, t->C, 3 * t->C); /* c_attn */
+    update_cache(t);
+    mt_mem x = hf_attention(t, weights);
+    hf_replace(t, &x, hf_addmm(t, t->C, t->C)); /* c_proj */
+    hf_drop(t, &parts);
+    return x;
+}
+
+/* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), an operation at a time. */
+static mt_mem gelu_new(hf *t) {
+    mt_mem half = hf_rows(t, t->F);
+    mt_mem inner = hf_rows(t, t->F);         /* x^3 */
+    hf_replace(t, &inner, hf_rows(t, t->F)); /* times 0.044715 */
+    hf_replace(t, &inner, hf_rows(t, t->F)); /* plus x */
+    hf_replace(t, &inner, hf_rows(t, t->F)); /* times the root */
+    hf_replace(t, &inner, hf_rows(t, t->F)); /* tanh */
+    hf_replace(t, &inner, hf_rows(t, t->F)); /* plus 1 */
+    mt_mem out = hf_rows(t, t->F);
+    hf_drop(t, &half);
+    hf_drop(t, &inner);
+    return out;
+}
+
+static mt_mem mlp(hf *t) {
+    mt_mem x = hf_addmm(t, t->C, t->F); /* c_fc */
+    hf_replace(t, &x, gelu_new(t));
+    hf_replace(t, &x, hf_addmm(t, t->F, t->C)); /* c_proj */
+    return x;
+}
+
+static mt_mem block(hf *t) {
+    mt_mem weights;
+    mt_mem x = hf_layer_norm(t); /* ln_1 */
+    mt_mem attended = attention(t, &weights);
+    hf_replace(t, &x, hf_rows(t, t->C)); /* plus the block's input */
+    mt_mem residual = x;
+    x = hf_layer_norm(t); /* ln_2 */
+    mt_mem fed = mlp(t);
+    hf_replace(t, &x, hf_rows(t, t->C)); /* plus residual */
+    hf_drop(t, &residual);
+    hf_drop(t, &attended);
+    hf_drop(t, &weights);
+    hf_drop(t, &fed);
+    return x;
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+static mt_mem transformer(hf *t) {
+    mt_mem tokens = hf_rows(t, t->C); /* wte */
+    mt_mem position_ids = range(t, t->Q);
+    mt_mem positions = hf_new(t, MT_ACTIVATIONS, HF_SIZE(t->Q, t->C, t->E)); /* wpe */
+    mt_mem x = hf_rows(t, t->C);                                             /* their sum */
+    mt_mem mask = causal_mask(t);
+    for (t->layer = 0; t->layer < (int32_t)t->o->model.layers; t->layer++)
+        hf_replace(t, &x, block(t));
+    t->layer = -1;
+    hf_replace(t, &x, hf_layer_norm(t)); /* ln_f */
+    hf_drop(t, &position_ids);
+    hf_drop(t, &tokens);
+    hf_drop(t, &positions);
+    hf_drop(t, &mask);
+    return x;
+}
+
+/* The head computes the logits of every token, not of the last one only. */
+static mt_mem language_model(hf *t) {
+    mt_mem x = transformer(t);
+    mt_mem logits = hf_new(t, MT_LOGITS, HF_SIZE(t->B, t->Q, t->V, t->E));
+    hf_call_blas(t);
+    hf_drop(t, &x);
+    return logits;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------- */
+
+static void shape_of(hf *t, const mt_hf_options *o) {
+    const mt_config *c = &o->model;
+    t->B = o->batch;
+    t->H = c->heads;
+    t->D = c->width / c->heads;
+    t->C = c->width;
+    t->F = c->inner;
+    t->V = c->vocab;
+    t->E = mt_dtype_bytes(c->dtype);
+}
+
+/* A pass of Q tokens, after which there are so many. A static cache always shows attention all its
+ * positions and needs a mask for that; but the first pass of several tokens, which begins at
+ * position 0, needs none with sdpa and then looks at its own keys only. */
+static void length_of(hf *t, uint64_t query, uint64_t tokens) {
+    bool first = query == tokens;
+    bool own = t->o->attn == MT_HF_SDPA && first && query > 1;
+    bool all = t->o->cache == MT_HF_STATIC && !own;
+    t->Q = query;
+    t->T = all ? t->o->model.positions : tokens;
+    t->masked = all;
+}
+
+static mt_status report(hf *t, int64_t step, uint64_t tokens, mt_hf_on_row on_row, void *context) {
+    torch_stats *stats = &((torch *)mt_alloc_policy_of(t->alloc))->stats;
+    const torch_stat *s = stats->pool[0];
+    mt_hf_row row = {
+        .step = step,
+        .tokens = tokens,
+        .allocated = s[TORCH_allocated_bytes].current,
+        .reserved = s[TORCH_reserved_bytes].current,
+        .requested = s[TORCH_requested_bytes].current,
+        .active = s[TORCH_active_bytes].current,
+        .inactive_split = s[TORCH_inactive_split_bytes].current,
+        .inactive_split_blocks = s[TORCH_inactive_split].current,
+        .segments = s[TORCH_segment].current,
+        .peak_allocated = s[TORCH_allocated_bytes].peak,
+        .peak_reserved = s[TORCH_reserved_bytes].peak,
+        .peak_requested = s[TORCH_requested_bytes].peak,
+        .allocs = s[TORCH_allocation].allocated,
+        .frees = s[TORCH_allocation].freed,
+        .device_allocs = stats->num_device_alloc,
+        .device_frees = stats->num_device_free,
+    };
+    if (t->status == MT_OK) {
+        mt_alloc_mark(t->alloc, tokens, tokens * t->B * mt_config_kv_bytes_per_token(&t->o->model),
+                      0);
+        torch_stats_reset_peaks(stats);
+        t->status = on_row(context, &row);
+    }
+    return t->status;
+}
+
+/* With a cache: the prompt, then each id that came out. */
+static void decode(hf *t, mt_hf_on_row on_row, void *context) {
+    uint64_t query = t->o->prompt, tokens = query;
+    mt_mem ids = longs(t, t->B, query), logits = { 0 };
+    for (int64_t step = 0; tokens <= t->o->ctx; step++, tokens++, query = 1) {
+        length_of(t, query, tokens);
+        hf_replace(t, &logits, language_model(t));
+        hf_replace(t, &ids, hf_argmax(t));
+        if (report(t, step, tokens, on_row, context) != MT_OK)
+            return;
+    }
+}
+
+/* Without one: whole contexts. */
+static void read_contexts(hf *t, mt_hf_on_row on_row, void *context) {
+    const mt_hf_options *o = t->o;
+    size_t count = o->context_count > 0 ? o->context_count : o->ctx - o->prompt + 1;
+    mt_mem ids = { 0 }, logits = { 0 };
+    for (size_t i = 0; i < count; i++) {
+        uint64_t n = o->context_count > 0 ? o->contexts[i] : o->prompt + i;
+        length_of(t, n, n);
+        hf_replace(t, &ids, longs(t, t->B, n));
+        hf_replace(t, &logits, language_model(t));
+        hf_replace(t, &ids, hf_argmax(t));
+        if (report(t, (int64_t)i, n, on_row, context) != MT_OK)
+            return;
+    }
+}
+
+/* ---- checks and the run --------------------------------------------------------------------- */
+
+mt_status mt_hf_check(const mt_hf_options *o, mt_error *err) {
+    uint32_t positions = o->model.positions;
+    MT_TRY(mt_config_check(&o->model, err));
+    if (o->batch == 0 || o->prompt == 0 || o->prompt > o->ctx)
+        return mt_fail(err, MT_BAD, "a prompt of %u tokens does not fit a context of %u", o->prompt,
+                       o->ctx);
+    if (o->ctx > positions)
+        return mt_fail(err, MT_BAD, "a context of %u: this model has %u positions", o->ctx,
+                       positions);
+    if (o->context_count > 0 && o->cache != MT_HF_NONE)
+        return mt_fail(err, MT_BAD, "a list of contexts goes with no cache only");
+    for (size_t i = 0; i < o->context_count; i++)
+        if (o->contexts[i] == 0 || o->contexts[i] > positions)
+            return mt_fail(err, MT_BAD, "a context of %u: expected 1 to %u", o->contexts[i],
+                           positions);
+    if (o->model.width == o->model.heads)
+        return mt_fail(err, MT_BAD,
+                       "heads of a single element are not known here: expected a width of at least "
+                       "twice the heads");
+    if (hf_needs_cudnn(o))
+        return mt_fail(err, MT_BAD,
+                       "sdpa of %s at compute capability %u.%u runs in cuDNN, whose scratch memory "
+                       "is not known: expected f32, eager attention or another capability",
+                       mt_dtype_name(o->model.dtype), o->cc / 10, o->cc % 10);
+    return MT_OK;
+}
+
+static mt_status open_cache(hf *t, mt_error *err) {
+    size_t layers = t->o->model.layers;
+    t->key = calloc(layers, sizeof *t->key);
+    t->value = calloc(layers, sizeof *t->value);
+    t->cache_length = calloc(layers, sizeof *t->cache_length);
+    if (t->key == NULL || t->value == NULL || t->cache_length == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for a cache of %zu layers", layers);
+    return MT_OK;
+}
+
+mt_status mt_hf_run(mt_alloc *a, const mt_hf_options *o, mt_hf_on_row on_row, void *context,
+                    mt_error *err) {
+    hf t = { .alloc = a, .o = o, .err = err, .layer = -1 };
+    if (mt_alloc_policy_of(a)->ops != &mt_policy_torch)
+        return mt_fail(err, MT_BAD, "policy %s: expected torch", mt_alloc_policy(a));
+    MT_TRY(mt_hf_check(o, err));
+    shape_of(&t, o);
+    mt_status status = open_cache(&t, err);
+    if (status == MT_OK) {
+        load(&t);
+        if (report(&t, -1, 0, on_row, context) == MT_OK) {
+            if (o->cache == MT_HF_NONE)
+                read_contexts(&t, on_row, context);
+            else
+                decode(&t, on_row, context);
+        }
+        status = t.status;
+    }
+    free(t.key);
+    free(t.value);
+    free(t.cache_length);
+    return status;
+}

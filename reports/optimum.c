@@ -1,0 +1,184 @@
+/* optimum.c - see optimum.h. Time is counted in requests: number i lives from i to the number of
+ * requests made before its free. */
+#include "reports/optimum.h"
+#include "reports/pack.h"
+#include "base/size.h"
+
+#include <stdlib.h>
+
+#define ALIGN 256
+
+/* Policies that hold little: candidates. */
+static const char *const frugal[] = { "direct", "block:4KiB,round:256,keep:none",
+                                      "block:4KiB,round:256,fit:first,keep:none" };
+
+struct mt_optimum {
+    mt_pack_item *item; /* by id, less the first id heard; sizes as requested */
+    uint32_t *freed;    /* items in order of their frees */
+    uint32_t n, frees, room;
+    uint64_t first_id, live, low;
+    bool lost; /* no memory for an event */
+};
+
+mt_status mt_optimum_open(mt_optimum **out, mt_error *err) {
+    *out = calloc(1, sizeof **out);
+    return *out != NULL ? MT_OK : mt_fail(err, MT_FAILED, "no memory for the optimum");
+}
+
+void mt_optimum_close(mt_optimum *o) {
+    if (o == NULL)
+        return;
+    free(o->item);
+    free(o->freed);
+    free(o);
+}
+
+/* ---- collecting ---------------------------------------------------------------------------------
+ */
+
+static bool room(mt_optimum *o) {
+    if (o->n < o->room)
+        return true;
+    uint32_t more = o->room == 0 ? 1024 : 2 * o->room;
+    mt_pack_item *item = more > o->room ? realloc(o->item, more * sizeof *item) : NULL;
+    if (item == NULL)
+        return false;
+    o->item = item;
+    uint32_t *freed = realloc(o->freed, more * sizeof *freed);
+    if (freed == NULL)
+        return false;
+    o->freed = freed;
+    o->room = more;
+    return true;
+}
+
+static void on_get(mt_optimum *o, const mt_event *e) {
+    if (o->n == 0)
+        o->first_id = e->id;
+    if (o->lost || e->id - o->first_id != o->n || !room(o)) {
+        o->lost = true;
+        return;
+    }
+    o->item[o->n] = (mt_pack_item){ e->requested, o->n, UINT32_MAX };
+    o->n++;
+    o->live += e->requested;
+    if (o->live > o->low)
+        o->low = o->live;
+}
+
+static void on_put(mt_optimum *o, const mt_event *e) {
+    uint64_t i = e->id - o->first_id;
+    if (o->lost || e->id < o->first_id || i >= o->n)
+        return;
+    o->item[i].death = o->n;
+    o->freed[o->frees++] = (uint32_t)i;
+    o->live -= e->requested;
+}
+
+static void on_event(void *context, const mt_event *e) {
+    if (e->kind == MT_EV_ALLOC)
+        on_get(context, e);
+    else if (e->kind == MT_EV_FREE)
+        on_put(context, e);
+}
+
+mt_listener mt_optimum_listener(mt_optimum *o) {
+    return (mt_listener){ on_event, o };
+}
+
+/* ---- packing ------------------------------------------------------------------------------------
+ */
+
+/* Whether nothing was freed before it and it never was: it may as well live from the beginning. */
+static bool stays(const mt_optimum *o, uint32_t i) {
+    return o->item[i].death == UINT32_MAX && (o->frees == 0 || i < o->item[o->freed[0]].death);
+}
+
+/* The others, rounded; *bottom: bytes of those that stay. Returns how many. */
+static uint32_t collect(const mt_optimum *o, mt_pack_item *item, uint64_t *bottom) {
+    uint32_t n = 0;
+    *bottom = 0;
+    for (uint32_t i = 0; i < o->n; i++) {
+        uint64_t size = mt_round_up(o->item[i].size, ALIGN);
+        if (stays(o, i)) {
+            *bottom += size;
+            continue;
+        }
+        item[n] = o->item[i];
+        item[n++].size = size;
+    }
+    return n;
+}
+
+static mt_status pack(const mt_optimum *o, mt_bounds *b, uint64_t *least, mt_error *err) {
+    mt_pack_item *item = malloc(((size_t)o->n + 1) * sizeof *item);
+    uint64_t *offset = malloc(((size_t)o->n + 1) * sizeof *offset);
+    mt_pack_result r;
+    mt_status status = mt_fail(err, MT_FAILED, "no memory for a packing of %u requests", o->n);
+    if (item != NULL && offset != NULL) {
+        uint64_t bottom;
+        uint32_t n = collect(o, item, &bottom);
+        status = mt_pack(item, n, offset, &r, err);
+        b->packed = bottom + r.height;
+        b->exact = r.exact;
+        b->how = r.how;
+        *least = bottom + r.low;
+    }
+    free(item);
+    free(offset);
+    return status;
+}
+
+/* ---- frugal policies ----------------------------------------------------------------------------
+ */
+
+/* All requests and frees, in their order. */
+static mt_status run(const mt_optimum *o, mt_alloc *a, mt_mem *mem, mt_error *err) {
+    for (uint32_t i = 0, f = 0; i < o->n; i++) {
+        mt_request r = { .bytes = o->item[i].size, .tag = MT_OTHER, .layer = -1 };
+        for (; f < o->frees && o->item[o->freed[f]].death <= i; f++)
+            MT_TRY(mt_alloc_put(a, &mem[o->freed[f]], err));
+        MT_TRY(mt_alloc_get(a, &r, &mem[i], err));
+    }
+    return MT_OK;
+}
+
+static mt_status reserved_by(const mt_optimum *o, const char *policy, uint64_t *peak,
+                             mt_error *err) {
+    mt_source *source;
+    mt_alloc *a = NULL;
+    mt_mem *mem = malloc(((size_t)o->n + 1) * sizeof *mem);
+    if (mem == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for %u requests", o->n);
+    mt_status status = mt_source_sim(&source, UINT64_MAX / 2, 4 * MT_KIB, err);
+    if (status == MT_OK) {
+        status = mt_alloc_open(&a, source, policy, err);
+        if (status == MT_OK)
+            status = run(o, a, mem, err);
+        if (status == MT_OK)
+            *peak = mt_alloc_ledger(a)->reserved.peak;
+        mt_alloc_close(a);
+        source->close(source);
+    }
+    free(mem);
+    return status;
+}
+
+mt_status mt_optimum_solve(const mt_optimum *o, mt_bounds *out, mt_error *err) {
+    uint64_t least = 0, peak = 0;
+    if (o->lost)
+        return mt_fail(err, MT_FAILED, "no memory for the requests of the optimum");
+    *out = (mt_bounds){ .low = o->low, .exact = true, .how = "nothing requested" };
+    if (o->n == 0)
+        return MT_OK;
+    MT_TRY(pack(o, out, &least, err));
+    out->high = out->packed;
+    for (size_t i = 0; out->high > least && i < sizeof frugal / sizeof *frugal; i++) {
+        MT_TRY(reserved_by(o, frugal[i], &peak, err));
+        if (peak < out->high) {
+            out->high = peak;
+            out->how = frugal[i];
+        }
+    }
+    return MT_OK;
+}

@@ -1,0 +1,53 @@
+/* trace.h - the event stream as a file, one line an event.
+ *
+ *     # memtrace trace 1
+ *     # NAME VALUE...                                  any number of header lines
+ *     # seq kind step stream id segment offset requested rounded tag layer pool
+ *     0 segment_alloc -1 0 0 0 0 154389504 155189248 weights -1 large
+ *     1 alloc -1 0 0 0 0 154389504 154389504 weights -1 large
+ *     ...
+ *     812 mark 0 0 - - 1 73728 0 - -1 -
+ *
+ * One blank between columns, whole bytes, - where a column does not apply: the id of an event that
+ * no request caused, segment and pool of an oom, all but numbers of a mark. In a mark, offset is
+ * the tokens in the cache, requested is kv_ideal and rounded the nanoseconds of the step (0 unless
+ * times were asked for); a mark of step -1 ends the loading. In an oom, offset is what the source
+ * had left. With times a last column, ns, holds monotonic nanoseconds since the first event. A name
+ * that ends in .gz or .zst is compressed. A run that was cut short ends with `# interrupted` or
+ * `# out of memory`.
+ *
+ * The reader checks every line, and feeds a ledger, so that a trace that cannot be true is refused
+ * with the number of its line. */
+#ifndef MT_TRACES_TRACE_H
+#define MT_TRACES_TRACE_H
+
+#include <stdbool.h>
+
+#include "alloc/events.h"
+#include "base/status.h"
+
+/* A line of a trace has fewer characters than this. */
+#define MT_TRACE_LINE ((size_t)64 << 10)
+
+/* Writing. Errors of the disk are kept until mt_trace_commit. */
+typedef struct mt_trace mt_trace;
+mt_status mt_trace_create(mt_trace **out, const char *path, bool times, mt_error *err);
+/* One line without "# "; before any event. Line ends in it become blanks; what is too long for a
+ * line is cut. */
+void mt_trace_header(mt_trace *t, const char *line);
+mt_listener mt_trace_listener(mt_trace *t);
+/* Closes the file under its real name; ending is NULL, "interrupted" or "out of memory". Frees t,
+ * also when it fails. */
+mt_status mt_trace_commit(mt_trace *t, const char *ending, mt_error *err);
+void mt_trace_abandon(mt_trace *t); /* nothing stays behind; NULL is allowed */
+
+/* Reading: calls listener for each event. Slots are given as the core gives them: the one freed
+ * last is used first; a growable segment has one while any of its pages is mapped. header, when not
+ * NULL, is called for each # line without the "# ", but for the first line and the one that names
+ * the columns. Stops at the first bad line: MT_BAD, file, line number, what was found and what was
+ * expected. */
+mt_status mt_trace_read(const char *path, mt_listener listener,
+                        void (*header)(void *context, const char *line), void *context,
+                        mt_error *err);
+
+#endif
