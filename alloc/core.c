@@ -166,7 +166,11 @@ static uint32_t new_slot(mt_core *c) {
     return c->free_slot_count > 0 ? c->free_slots[--c->free_slot_count] : c->next_slot++;
 }
 
-/* Room for every slot to be free at once, so that giving one back cannot fail. */
+static void drop_slot(mt_core *c, const mt_segment *s) {
+    c->free_slots[c->free_slot_count++] = s->slot;
+}
+
+/* Room for one slot more, and for every slot to be free at once: giving one back cannot fail. */
 static mt_status slot_room(mt_core *c, mt_error *err) {
     if (c->next_slot < c->free_slot_room)
         return MT_OK;
@@ -190,7 +194,7 @@ static void tell(mt_core *c, char op, uint32_t segment, uint64_t offset, uint64_
 static mt_block *enter(mt_core *c, mt_segment *s, bool mapped) {
     mt_block *b = new_block(c);
     s->number = c->next_number++;
-    s->slot = new_slot(c);
+    s->slot = mapped ? new_slot(c) : 0;
     s->vaddr = new_vaddr(c, s->bytes);
     s->prev = c->last;
     if (c->last != NULL)
@@ -239,10 +243,13 @@ mt_status mt_core_take(mt_core *c, uint64_t bytes, mt_pool pool, uint32_t stream
     return MT_OK;
 }
 
+/* Takes a segment out of the list, and frees its record and its slot (a growable one has none by
+ * then). */
 static void leave(mt_core *c, mt_segment *s) {
     drop_block(c, s->first);
     unlink_segment(c, s);
-    c->free_slots[c->free_slot_count++] = s->slot;
+    if (s->page == 0)
+        drop_slot(c, s);
     free(s);
 }
 
@@ -339,6 +346,7 @@ void mt_core_merge(mt_core *c, mt_block *b, mt_block *other) {
 mt_status mt_core_map(mt_core *c, mt_block *b, uint64_t bytes, mt_block **rest, mt_error *err) {
     mt_segment *s = b->segment;
     uint64_t n = mt_round_up(bytes, s->page);
+    MT_TRY(slot_room(c, err));
     mt_status status = map_pages(c, s, b->offset, b->offset + n, err);
     if (status != MT_OK) {
         tell(c, 'x', s->number, b->offset, s->page);
@@ -346,6 +354,8 @@ mt_status mt_core_map(mt_core *c, mt_block *b, uint64_t bytes, mt_block **rest, 
     }
     *rest = n < b->size ? split_rest(c, b, n) : NULL;
     b->mapped = true;
+    if (s->mapped == 0)
+        s->slot = new_slot(c);
     s->mapped += n;
     c->reserved += n;
     tell(c, 'P', s->number, b->offset, n);
@@ -370,6 +380,8 @@ bool mt_core_unmap(mt_core *c, mt_block *b, mt_block **head, mt_block **tail) {
     c->reserved -= to - from;
     tell(c, 'U', s->number, from, to - from);
     mt_send_segment(c->owner, MT_EV_SEGMENT_UNMAP, s->number, s->slot, s->pool, from, to - from);
+    if (s->mapped == 0)
+        drop_slot(c, s);
     return true;
 }
 

@@ -46,7 +46,7 @@ struct mt_segment {
     uint64_t mapped; /* bytes with memory behind them */
     uint64_t page;   /* growable: pages are mapped in this size; else 0 */
     uint32_t number; /* in order of creation, from 0 */
-    uint32_t slot;
+    uint32_t slot;   /* while mapped > 0 */
     uint32_t stream;
     uint8_t pool;
 };

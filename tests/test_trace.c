@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "alloc/alloc.h"
 #include "base/output.h"
 #include "traces/trace.h"
 #include "tests/temp_files.h"
@@ -593,6 +594,108 @@ static void test_many_segments(void **state) {
     }
 }
 
+/* ---------------------------------------------------------------- runs of every policy */
+
+static uint64_t seed;
+
+static uint64_t below(uint64_t n) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (seed >> 11) % n;
+}
+
+typedef struct log {
+    mt_event event[4096];
+    int count;
+} log;
+
+static void keep_event(void *context, const mt_event *e) {
+    log *l = context;
+    assert_true(l->count < 4096);
+    l->event[l->count++] = *e;
+}
+
+/* Requests of every size and stream, frees, uses by other streams, trims, on a small device. */
+static void any_run(mt_alloc *a) {
+    mt_mem mem[100] = { 0 };
+    mt_error err;
+    for (int i = 0; i < 1000; i++) {
+        mt_mem *m = &mem[below(100)];
+        uint64_t what = below(100);
+        mt_request r = { .bytes = 1 + below(UINT64_C(1) << (1 + below(27))),
+                         .tag = (mt_tag)below(MT_TAGS),
+                         .layer = (int32_t)below(3) - 1,
+                         .stream = (uint32_t)below(3) };
+        if (what < 2)
+            mt_alloc_trim(a);
+        else if (what < 4)
+            mt_alloc_hold(a, what == 2);
+        else if (what < 6)
+            mt_alloc_mark(a, what, what, 0);
+        else if (what < 10)
+            mt_alloc_use(a, *m, r.stream, &err);
+        else if (m->handle != 0)
+            assert_int_equal(mt_alloc_put(a, m, &err), MT_OK);
+        else
+            mt_alloc_get(a, &r, m, &err);
+    }
+    mt_alloc_unlisten(a);
+}
+
+/* What the run told its listeners is what the reader tells of its trace, slots included. */
+static void equal_run(const char *policy) {
+    static log told, read;
+    mt_source *source;
+    mt_alloc *a;
+    mt_trace *t;
+    mt_error err;
+    const char *path = temp_path("run.trace");
+    told.count = read.count = 0;
+    assert_int_equal(mt_source_sim(&source, (50 + below(300)) << 20, 2 << 20, &err), MT_OK);
+    assert_int_equal(mt_alloc_open(&a, source, policy, &err), MT_OK);
+    assert_int_equal(mt_trace_create(&t, path, false, &err), MT_OK);
+    mt_alloc_listen(a, (mt_listener){ keep_event, &told });
+    mt_alloc_listen(a, mt_trace_listener(t));
+    any_run(a);
+    mt_alloc_close(a);
+    source->close(source);
+    assert_int_equal(mt_trace_commit(t, NULL, &err), MT_OK);
+    if (mt_trace_read(path, (mt_listener){ keep_event, &read }, NULL, NULL, &err) != MT_OK)
+        fail_msg("%s: %s", policy, err.text);
+    assert_int_equal(told.count, read.count);
+    for (int i = 0; i < told.count; i++) {
+        const mt_event *x = &told.event[i], *y = &read.event[i];
+        if (x->kind != y->kind || x->id != y->id || x->step != y->step || x->stream != y->stream ||
+            x->segment != y->segment || x->slot != y->slot || x->offset != y->offset ||
+            x->requested != y->requested || x->rounded != y->rounded || x->layer != y->layer ||
+            x->tag != y->tag || x->pool != y->pool)
+            fail_msg("%s, event %d: slot %u of segment %u, read as %u of %u", policy, i, x->slot,
+                     x->segment, y->slot, y->segment);
+    }
+}
+
+static void test_runs_come_back(void **state) {
+    (void)state;
+    static const char *const policies[] = {
+        "torch",
+        "torch,garbage_collection_threshold:0.5,per_process_memory_fraction:0.9",
+        "torch,expandable_segments:True",
+        "torch,expandable_segments:True,garbage_collection_threshold:0.5,"
+        "per_process_memory_fraction:0.9",
+        "torch,expandable_segments:True,max_split_size_mb:64,large_segment_size_mb:64",
+        "block:2MiB",
+        "block:2MiB,keep:none,fit:first",
+        "direct",
+        "bfc",
+    };
+    int rounds = getenv("MEMTRACE_QUICK") != NULL ? 10 : 60;
+    seed = 4711;
+    for (int i = 0; i < rounds; i++)
+        for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
+            equal_run(policies[p]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_text),     cmocka_unit_test(test_fields),
@@ -604,6 +707,7 @@ int main(void) {
         cmocka_unit_test(test_broken_times),   cmocka_unit_test(test_broken_lines),
         cmocka_unit_test(test_missing),        cmocka_unit_test(test_cut_everywhere),
         cmocka_unit_test(test_random_changes), cmocka_unit_test(test_many_segments),
+        cmocka_unit_test(test_runs_come_back),
     };
     return cmocka_run_group_tests_name("trace", tests, temp_setup, temp_teardown);
 }
