@@ -5,43 +5,52 @@
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
 
-#include <argp.h>
 #include <stdio.h>
 
+#include "cli/options.h"
 #include "engine/generate.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/cuda/backend.h"
 
 #define MT_VERSION "0.1.0"
 
-/* ---- options -----------------------------------------------------------------------------------
- */
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* A preset's shape as changed by options; 0: not given. */
+typedef struct cli_shape {
+    uint64_t layers, heads, width, vocab, positions;
+} cli_shape;
 
 /* Options of every command that runs the engine, as given; NULL or 0 where not given. */
 typedef struct cli_options {
     const char *model, *dtype, *backend, *policy, *kv, *workspace, *trace, *tokenizer;
     const char *prompt, *prompt_file, *prompt_ids;
     uint64_t prompt_tokens, ctx, batch, seed, capacity, threads;
-    uint64_t layers, heads, width, vocab, positions;
-    bool logits_all, arena, json, quiet, trace_time, graph, tf32;
+    cli_shape shape;
+    unsigned logits_all, arena; /* 1: the second word */
+    bool json, quiet, trace_time, graph, tf32;
 } cli_options;
 
-/* Child parsers; input: cli_options. The second one takes --trace, --trace-time and --json, the
- * third, in its place, says that they belong elsewhere. */
-extern const struct argp cli_engine_argp, cli_output_argp, cli_no_output_argp;
+/* Their tables: that of cli_shape; those of cli_options; --trace, --trace-time and --json, and in
+ * their place rows that say where those belong; and a line about SIZE, the last of a help. */
+extern const cli_option cli_shape_rows[], cli_generation_rows[], cli_machine_rows[],
+    cli_output_rows[], cli_no_output_rows[], cli_size_note[];
 
-/* Parses argv for a command: its own argp, whose children hold cli_engine_argp. Ends the program
- * with status 2 on a usage error, as argp does. */
-void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+/* The tables of the engine's options, for a command whose cli_options lie at a place. */
+#define CLI_ENGINE_TABLES(at)                                                                      \
+    { cli_generation_rows, at }, { cli_shape_rows, (at) + offsetof(cli_options, shape) }, {        \
+        cli_machine_rows, at                                                                       \
+    }
 
-/* Reads an option's number or size; a usage error when it is none. */
-uint64_t cli_number(struct argp_state *state, const char *name, const char *text, uint64_t least,
-                    uint64_t most);
-uint64_t cli_size(struct argp_state *state, const char *name, const char *text);
-uint64_t cli_capacity(struct argp_state *state, const char *text); /* --capacity */
+/* Their rules: a usage error where two options contradict each other. */
+void cli_check_engine(struct argp_state *state, const cli_options *o);
 
-/* A usage error: an argument where none belongs. hint: what to do instead, or "". */
-void cli_unexpected(struct argp_state *state, const char *argument, const char *hint);
+/* Gives a preset the shape asked for; refuses one that is asked of another model. */
+mt_status cli_reshape(mt_config *preset, const cli_shape *shape, mt_error *err);
+mt_status cli_refuse_shape(const cli_shape *shape, const char *model, mt_error *err);
+
+/* An element type by its name; NULL is f32. */
+mt_status cli_read_dtype(const char *text, mt_dtype *out, mt_error *err);
 
 /* ---- a session ---------------------------------------------------------------------------------
  */

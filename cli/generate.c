@@ -20,40 +20,24 @@ typedef struct generate_options {
     bool ids, stop;
 } generate_options;
 
-enum { KEY_IDS = 512, KEY_STOP };
-
-static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "Generating:", 1 },
-    { "ids", KEY_IDS, 0, 0, "print only the generated ids, blanks between, one line a sequence",
-      0 },
-    { "stop", KEY_STOP, 0, 0, "end at <|endoftext|>", 0 },
-    { 0 },
+static const cli_option rows[] = {
+    { CLI_GROUP, .help = "Output:" },
+    { CLI_FLAG, offsetof(generate_options, ids), "ids",
+      .help = "print only the generated ids, space-separated, one line per sequence" },
+    { CLI_FLAG, offsetof(generate_options, stop), "stop", .help = "stop at <|endoftext|>" },
+    { .name = NULL },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    generate_options *o = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->engine;
-        return 0;
-    case KEY_IDS:
-        o->ids = true;
-        return 0;
-    case KEY_STOP:
-        o->stop = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_unexpected(state, arg, "; see --prompt");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *input) {
+    cli_check_engine(state, &((generate_options *)input)->engine);
 }
 
-static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
-                                              { &cli_no_output_argp, 0, 0, 0 },
-                                              { 0 } };
-static const struct argp generate_argp = { options, parse, 0, doc, children, 0, 0 };
+static const cli_usage usage = {
+    .doc = doc,
+    .table = { CLI_ENGINE_TABLES(0), { rows, 0 }, { cli_no_output_rows, 0 }, { cli_size_note, 0 } },
+    .hint = "; see --prompt",
+    .check = check,
+};
 
 /* What the steps need. */
 typedef struct printer {
@@ -150,7 +134,7 @@ int cli_generate(int argc, char **argv) {
     generate_options o = { 0 };
     cli_session s = { 0 };
     mt_error err;
-    cli_parse(&generate_argp, argc, argv, &o);
+    cli_parse(&usage, argc, argv, &o);
     printer p = { .s = &s, .o = &o };
     mt_status status = cli_prepare(&s, &o.engine, true, &err);
     if (status == MT_OK)

@@ -1,5 +1,6 @@
 /* list.c - see list.h. */
 #include "cli/list.h"
+#include "cli/options.h"
 
 #include "base/size.h"
 
@@ -36,16 +37,11 @@ static mt_status extend(cli_list *l, const char *word, mt_error *err) {
     return MT_OK;
 }
 
-/* Writes a size the way it was written: in the largest unit that divides it, if the range's first
- * value had a unit. */
-static void write_size(char *out, size_t room, const char *prefix, uint64_t n, int units) {
-    static const char *const names[] = { "", "KiB", "MiB", "GiB" };
-    int u = 0;
-    while (units && u < 3 && n != 0 && n % 1024 == 0) {
-        n /= 1024;
-        u++;
-    }
-    snprintf(out, room, "%s%" PRIu64 "%s", prefix, n, names[u]);
+/* Writes a value the way the range was written: with a unit if that had one. */
+static void write_value(char *out, size_t room, const char *prefix, uint64_t n, int units) {
+    char size[32];
+    snprintf(size, sizeof size, "%" PRIu64, n);
+    snprintf(out, room, "%s%s", prefix, units ? cli_size_text(size, sizeof size, n) : size);
 }
 
 typedef struct range {
@@ -92,7 +88,7 @@ static mt_status add_word(cli_list *l, const char *name, const char *word, mt_er
         return append(l, word, err);
     MT_TRY(read_range(&r, name, word, dots, err));
     for (uint64_t n = r.first; n <= r.last;) {
-        write_size(text, sizeof text, r.prefix, n, r.units);
+        write_value(text, sizeof text, r.prefix, n, r.units);
         MT_TRY(append(l, text, err));
         if (!(r.op == '*' ? mt_mul(n, r.step, &n) : mt_add(n, r.step, &n)))
             break;

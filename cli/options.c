@@ -1,298 +1,258 @@
-/* options.c - the options of every command that runs the engine. */
+/* options.c - see options.h. A row's key is its place in the list of all rows of the command, so
+ * that argp's answer leads back to the row and to the struct that it fills. */
 #include "cli/cli.h"
+#include "cli/options.h"
 
 #include "base/size.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_CTX = 256,
-    KEY_PROMPT,
-    KEY_PROMPT_FILE,
-    KEY_PROMPT_IDS,
-    KEY_PROMPT_TOKENS,
-    KEY_MODEL,
-    KEY_TOKENIZER,
-    KEY_LAYERS,
-    KEY_HEADS,
-    KEY_WIDTH,
-    KEY_VOCAB,
-    KEY_POSITIONS,
-    KEY_SEED,
-    KEY_DTYPE,
-    KEY_BATCH,
-    KEY_LOGITS,
-    KEY_BACKEND,
-    KEY_POLICY,
-    KEY_KV,
-    KEY_ACTIVATIONS,
-    KEY_WORKSPACE,
-    KEY_CAPACITY,
-    KEY_TRACE,
-    KEY_TRACE_TIME,
-    KEY_JSON,
-    KEY_GRAPH,
-    KEY_TF32,
-    KEY_THREADS,
-};
+#define ROWS_MOST 96
+#define KEY_FIRST 512 /* above all letters */
+#define KEY_HELP  'h'
 
-static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "The run:", 11 },
-    { "ctx", KEY_CTX, "N", 0,
-      "tokens in the cache at the end, the prompt included (1024, or all a smaller model has)", 0 },
-    { "prompt-tokens", KEY_PROMPT_TOKENS, "P", 0, "a prompt of P ids, made from the seed (1)", 0 },
-    { "prompt", KEY_PROMPT, "TEXT", 0,
-      "the prompt as text, which needs a vocabulary; empty: one <|endoftext|>", 0 },
-    { "prompt-file", KEY_PROMPT_FILE, "FILE", 0, "the prompt as the text of a file", 0 },
-    { "prompt-ids", KEY_PROMPT_IDS, "1,2,3", 0, "the prompt as ids", 0 },
-    { "batch", KEY_BATCH, "B", 0, "sequences of equal length (1)", 0 },
-    { "logits", KEY_LOGITS, "last|all", 0,
-      "tokens whose logits are computed in the prefill and with --kv none (last)", 0 },
-    { 0, 0, 0, 0, "The model:", 12 },
-    { "model", KEY_MODEL, "NAME|DIR|FILE", 0,
-      "gpt2, gpt2-medium, gpt2-large, gpt2-xl (seeded weights), a Hugging Face folder, or an llm.c "
-      ".bin file (gpt2)",
-      0 },
-    { "layers", KEY_LAYERS, "N", 0, "number of layers (the preset's)", 0 },
-    { "heads", KEY_HEADS, "N", 0,
-      "attention heads of each layer; they divide the width (the preset's)", 0 },
-    { "width", KEY_WIDTH, "N", 0, "length of the vector that stands for a token (the preset's)",
-      0 },
-    { "vocab", KEY_VOCAB, "N", 0, "ids that the vocabulary has (the preset's)", 0 },
-    { "positions", KEY_POSITIONS, "N", 0, "longest context of the model (the preset's)", 0 },
-    { "seed", KEY_SEED, "N", 0, "where seeded weights and ids begin (0)", 0 },
-    { "dtype", KEY_DTYPE, "f32|bf16|f16", 0,
-      "type of weights, cache and activations; bf16 and f16 with --backend none only (f32)", 0 },
-    { "tokenizer", KEY_TOKENIZER, "DIR", 0, "folder of vocab.json and merges.txt (that of --model)",
-      0 },
-    { 0, 0, 0, 0, "Memory:", 13 },
-    { "policy", KEY_POLICY, "SPEC", 0,
-      "the allocator: torch[,option:value...], "
-      "block:SIZE[,round:N][,fit:best|first][,keep:all|none], direct[:SIZE], bfc[:SIZE], jemalloc, "
-      "or async with --backend cuda (torch)",
-      0 },
-    { "kv", KEY_KV, "STRATEGY", 0,
-      "how the cache grows: concat, concat-tuple, static, doubling[:N], paged:N or none (concat)",
-      0 },
-    { "activations", KEY_ACTIVATIONS, "eager|arena", 0,
-      "one request for each buffer, or one for all (eager)", 0 },
-    { "workspace", KEY_WORKSPACE, "SIZE|0|torch|library", 0,
-      "memory for cuBLAS, one request after the weights (cuda: 4MiB, from sm_90 on 32MiB; else 0); "
-      "torch: as much as PyTorch takes, 8519680 bytes; library: none, cuBLAS takes its own",
-      0 },
-    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (cuda: all it has; else 48GiB)",
-      0 },
-    { 0, 0, 0, 0, "The machine:", 14 },
-    { "backend", KEY_BACKEND, "cpu|cuda|none", 0,
-      "who computes; none: a dry run on a simulated device (cuda when there is one, else cpu)", 0 },
-    { "graph", KEY_GRAPH, 0, 0,
-      "decode steps recorded once and replayed; needs --kv static or doubling and "
-      "--activations arena",
-      0 },
-    { "tf32", KEY_TF32, 0, 0, "products of the cuda back end may round to TF32", 0 },
-    { "threads", KEY_THREADS, "N", 0, "threads of the cpu back end (all physical cores)", 0 },
-    { 0, 0, 0, 0, "Output:", 15 },
-    { "quiet", 'q', 0, 0, "no progress, no summary", 0 },
-    { 0, 0, 0, 0, "SIZE is an integer with B, KiB, MiB or GiB (K, M, G mean the same) or nothing.",
-      16 },
-    { 0, 0, 0, 0, 0, 0 },
-};
+/* The rows of the command that is parsed, in the order of its tables. */
+typedef struct parsing {
+    const cli_usage *usage;
+    void *input;
+    const cli_option *row[ROWS_MOST];
+    void *field[ROWS_MOST]; /* where the row's value goes */
+    struct argp_option option[ROWS_MOST + 2];
+    int count;
+    const cli_option *files; /* NULL: the command takes no arguments */
+    cli_files *files_field;
+} parsing;
 
-static const struct argp_option output_options[] = {
-    { "trace", KEY_TRACE, "FILE", 0, "write the event stream to FILE (.gz and .zst compress)", 15 },
-    { "trace-time", KEY_TRACE_TIME, 0, 0, "with the time of each event in the trace", 15 },
-    { "json", KEY_JSON, 0, 0, "the result as JSON instead of the table", 15 },
-    { 0, 0, 0, 0, 0, 0 },
-};
+bool cli_word(const char *words, unsigned n, char *text, size_t capacity) {
+    for (; n > 0; n--) {
+        words += strcspn(words, "|");
+        if (*words++ == '\0')
+            return false;
+    }
+    snprintf(text, capacity, "%.*s", (int)strcspn(words, "|"), words);
+    return true;
+}
 
-uint64_t cli_number(struct argp_state *state, const char *name, const char *text, uint64_t least,
-                    uint64_t most) {
-    uint64_t value = 0;
+char *cli_size_text(char *text, size_t capacity, uint64_t bytes) {
+    static const char *const units[] = { "", "KiB", "MiB", "GiB" };
+    int u = 0;
+    for (; u < 3 && bytes != 0 && bytes % 1024 == 0; u++)
+        bytes /= 1024;
+    snprintf(text, capacity, "%" PRIu64 "%s", bytes, units[u]);
+    return text;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* "a, b or c" of "a|b|c". */
+static const char *listed(const char *words, char *text, size_t capacity) {
+    size_t at = 0;
+    *text = '\0';
+    for (; *words != '\0' && at < capacity; words++) {
+        bool final = strchr(words + 1, '|') == NULL;
+        if (*words == '|')
+            at += (size_t)snprintf(text + at, capacity - at, "%s", final ? " or " : ", ");
+        else
+            at += (size_t)snprintf(text + at, capacity - at, "%c", *words);
+    }
+    return text;
+}
+
+static void read_word(struct argp_state *state, const cli_option *o, const char *arg,
+                      unsigned *out) {
+    char word[32], list[128], shown[CLI_SHOWN];
+    for (unsigned i = 0; cli_word(o->arg, i, word, sizeof word); i++)
+        if (strcmp(arg, word) == 0) {
+            *out = (unsigned)o->least + i;
+            return;
+        }
+    argp_error(state, "--%s %s: expected %s", o->name, cli_shown(shown, arg),
+               listed(o->arg, list, sizeof list));
+}
+
+static void read_number(struct argp_state *state, const cli_option *o, const char *arg,
+                        uint64_t *out) {
     char shown[CLI_SHOWN];
-    if (!mt_parse_u64(text, least, most, &value))
-        argp_error(state, "--%s %s: expected an integer from %" PRIu64 " to %" PRIu64, name,
-                   cli_shown(shown, text), least, most);
-    return value;
+    if (!mt_parse_u64(arg, o->least, o->most, out))
+        argp_error(state, "--%s %s: expected an integer from %" PRIu64 " to %" PRIu64, o->name,
+                   cli_shown(shown, arg), o->least, o->most);
 }
 
-uint64_t cli_size(struct argp_state *state, const char *name, const char *text) {
-    uint64_t value = 0;
-    char shown[CLI_SHOWN];
-    if (!mt_parse_size(text, &value))
-        argp_error(state, "--%s %s: expected a size such as 4096, 64KiB or 2GiB", name,
-                   cli_shown(shown, text));
-    return value;
+static void read_size(struct argp_state *state, const cli_option *o, const char *arg,
+                      uint64_t *out) {
+    char shown[CLI_SHOWN], least[32], most[32];
+    if (!mt_parse_size(arg, out) || *out < o->least || *out > o->most)
+        argp_error(state, "--%s %s: expected a size from %s to %s", o->name, cli_shown(shown, arg),
+                   cli_size_text(least, sizeof least, o->least),
+                   cli_size_text(most, sizeof most, o->most));
 }
 
-uint64_t cli_capacity(struct argp_state *state, const char *text) {
-    uint64_t bytes = cli_size(state, "capacity", text);
-    if (bytes == 0 || bytes > (uint64_t)1 << 50)
-        argp_error(state, "--capacity %s: expected a size from 1 to 1048576GiB", text);
-    return bytes;
-}
-
-void cli_unexpected(struct argp_state *state, const char *argument, const char *hint) {
-    char shown[CLI_SHOWN];
-    argp_error(state, "%s: no argument is expected here%s", cli_shown(shown, argument), hint);
-}
-
-/* True for the second of two words, false for the first; anything else is a usage error. */
-static bool second(struct argp_state *state, const char *name, const char *text, const char *a,
-                   const char *b) {
-    char shown[CLI_SHOWN];
-    if (strcmp(text, a) != 0 && strcmp(text, b) != 0)
-        argp_error(state, "--%s %s: expected %s or %s", name, cli_shown(shown, text), a, b);
-    return strcmp(text, b) == 0;
-}
-
-#define SHAPE_MOST (1 << 24)
-
-static error_t parse_number(int key, const char *arg, struct argp_state *state, cli_options *o) {
-    switch (key) {
-    case KEY_CTX:
-        o->ctx = cli_number(state, "ctx", arg, 1, SHAPE_MOST);
-        return 0;
-    case KEY_PROMPT_TOKENS:
-        o->prompt_tokens = cli_number(state, "prompt-tokens", arg, 1, SHAPE_MOST);
-        return 0;
-    case KEY_BATCH:
-        o->batch = cli_number(state, "batch", arg, 1, 1 << 20);
-        return 0;
-    case KEY_LAYERS:
-        o->layers = cli_number(state, "layers", arg, 1, 1 << 20);
-        return 0;
-    case KEY_HEADS:
-        o->heads = cli_number(state, "heads", arg, 1, 1 << 20);
-        return 0;
-    case KEY_WIDTH:
-        o->width = cli_number(state, "width", arg, 1, 1 << 18); /* 4 * width is at most 2^20 */
-        return 0;
-    case KEY_VOCAB:
-        o->vocab = cli_number(state, "vocab", arg, 1, SHAPE_MOST);
-        return 0;
-    case KEY_POSITIONS:
-        o->positions = cli_number(state, "positions", arg, 1, 1 << 20);
-        return 0;
-    case KEY_SEED:
-        o->seed = cli_number(state, "seed", arg, 0, UINT64_MAX);
-        return 0;
-    case KEY_CAPACITY:
-        o->capacity = cli_capacity(state, arg);
-        return 0;
-    case KEY_THREADS:
-        o->threads = cli_number(state, "threads", arg, 1, 1024);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+static void read_value(struct argp_state *state, const cli_option *o, const char *arg, void *out) {
+    switch (o->kind) {
+    case CLI_FLAG:
+        *(bool *)out = true;
+        break;
+    case CLI_TEXT:
+    case CLI_SPEC:
+        *(const char **)out = arg;
+        break;
+    case CLI_NUMBER:
+        read_number(state, o, arg, out);
+        break;
+    case CLI_SIZE:
+        read_size(state, o, arg, out);
+        break;
+    case CLI_WORD:
+        read_word(state, o, arg, out);
+        break;
+    case CLI_FOREIGN:
+        argp_error(state, "--%s: %s", o->name, o->help);
+        break;
+    case CLI_GROUP:
+    case CLI_FILES:
+        break;
     }
 }
 
-static error_t parse_word(int key, const char *arg, struct argp_state *state, cli_options *o) {
-    switch (key) {
-    case KEY_PROMPT:
-        o->prompt = arg;
-        return 0;
-    case KEY_PROMPT_FILE:
-        o->prompt_file = arg;
-        return 0;
-    case KEY_PROMPT_IDS:
-        o->prompt_ids = arg;
-        return 0;
-    case KEY_MODEL:
-        o->model = arg;
-        return 0;
-    case KEY_TOKENIZER:
-        o->tokenizer = arg;
-        return 0;
-    case KEY_DTYPE:
-        o->dtype = arg;
-        return 0;
-    case KEY_LOGITS:
-        o->logits_all = second(state, "logits", arg, "last", "all");
-        return 0;
-    case KEY_BACKEND:
-        o->backend = arg;
-        return 0;
-    case KEY_POLICY:
-        o->policy = arg;
-        return 0;
-    case KEY_KV:
-        o->kv = arg;
-        return 0;
-    case KEY_ACTIVATIONS:
-        o->arena = second(state, "activations", arg, "eager", "arena");
-        return 0;
-    case KEY_WORKSPACE:
-        o->workspace = arg;
-        return 0;
-    case KEY_TRACE:
-        o->trace = arg;
-        return 0;
-    case KEY_TRACE_TIME:
-        o->trace_time = true;
-        return 0;
-    case KEY_JSON:
-        o->json = true;
-        return 0;
-    case KEY_GRAPH:
-        o->graph = true;
-        return 0;
-    case KEY_TF32:
-        o->tf32 = true;
-        return 0;
-    case 'q':
-        o->quiet = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+/* ---- what argp hands over -------------------------------------------------------------------- */
+
+static int row_of(const parsing *p, int key) {
+    for (int i = 0; i < p->count; i++)
+        if (p->option[i].key == key && key != 0) /* headings have no key */
+            return i;
+    return -1;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    cli_options *o = state->input;
-    error_t taken = parse_number(key, arg, state, o);
-    if (taken == ARGP_ERR_UNKNOWN)
-        taken = parse_word(key, arg, state, o);
-    if (key == ARGP_KEY_END) {
-        int prompts = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->prompt_ids != NULL) +
-                      (o->prompt_tokens > 0);
-        if (prompts > 1)
-            argp_error(state, "one prompt is enough: --prompt, --prompt-file, --prompt-ids or "
-                              "--prompt-tokens");
-    }
-    return taken;
+static bool like_option(const char *arg) {
+    return strncmp(arg, "--", 2) == 0 ||
+           (arg[0] == '-' && isalpha((unsigned char)arg[1]) && arg[2] == '\0');
 }
 
-/* The same where they mean nothing: not in the help, but told where they belong. */
-static const struct argp_option foreign_options[] = {
-    { "trace", KEY_TRACE, "FILE", OPTION_HIDDEN, 0, 0 },
-    { "trace-time", KEY_TRACE_TIME, 0, OPTION_HIDDEN, 0, 0 },
-    { "json", KEY_JSON, 0, OPTION_HIDDEN, 0, 0 },
-    { 0, 0, 0, 0, 0, 0 },
-};
+/* getopt takes whatever comes next as a value, the next option too. */
+static void refuse_option_as_value(struct argp_state *state, const cli_option *o, const char *arg) {
+    char shown[CLI_SHOWN], list[128];
+    if (arg == NULL || arg != state->argv[state->next - 1] || !like_option(arg))
+        return;
+    cli_shown(shown, arg);
+    if (o->kind == CLI_WORD)
+        argp_error(state, "--%s: expected %s, not the option %s", o->name,
+                   listed(o->arg, list, sizeof list), shown);
+    argp_error(state, "--%s: expected %s, not the option %s (--%s=%s if that is the value)",
+               o->name, o->arg, shown, o->name, shown);
+}
 
-static error_t parse_foreign(int key, char *arg, struct argp_state *state) {
-    (void)arg;
-    if (key != KEY_TRACE && key != KEY_TRACE_TIME && key != KEY_JSON)
+static error_t take_option(parsing *p, int key, char *arg, struct argp_state *state) {
+    int i = row_of(p, key);
+    if (i < 0)
         return ARGP_ERR_UNKNOWN;
-    argp_error(state, "--json and --trace belong to `memtrace run`");
+    refuse_option_as_value(state, p->row[i], arg);
+    read_value(state, p->row[i], arg, p->field[i]);
     return 0;
 }
 
-static error_t parse_output(int key, char *arg, struct argp_state *state) {
-    cli_options *o = state->input;
-    if (key == ARGP_KEY_END && o->trace_time && o->trace == NULL)
-        argp_error(state, "--trace-time needs --trace FILE");
-    return parse_word(key, arg, state, o);
+static error_t take_files(parsing *p, struct argp_state *state, int count) {
+    char shown[CLI_SHOWN];
+    const cli_option *o = p->files;
+    if (o == NULL && count > 0)
+        argp_error(state, "%s: no argument is expected here%s",
+                   cli_shown(shown, state->argv[state->next]),
+                   p->usage->hint != NULL ? p->usage->hint : "");
+    if (o == NULL)
+        return 0;
+    if ((uint64_t)count < o->least)
+        argp_error(state, "expected a %s", o->name);
+    if ((uint64_t)count > o->most)
+        argp_error(state, "expected one %s", o->name);
+    *p->files_field = (cli_files){ state->argv + state->next, count };
+    return 0;
 }
 
-const struct argp cli_engine_argp = { .options = options, .parser = parse };
-const struct argp cli_output_argp = { .options = output_options, .parser = parse_output };
-const struct argp cli_no_output_argp = { .options = foreign_options, .parser = parse_foreign };
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    parsing *p = state->input;
+    switch (key) {
+    case KEY_HELP:
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        return 0;
+    case ARGP_KEY_ARGS:
+        return take_files(p, state, state->argc - state->next);
+    case ARGP_KEY_NO_ARGS:
+        return take_files(p, state, 0);
+    case ARGP_KEY_END:
+        if (p->usage->check != NULL)
+            p->usage->check(state, p->input);
+        return 0;
+    default:
+        return take_option(p, key, arg, state);
+    }
+}
 
-void cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
-    if (argp_parse(argp, argc, argv, 0, NULL, input) != 0)
+/* ---- the help -------------------------------------------------------------------------------- */
+
+/* What a row says: its help, what its more adds, its default. argp frees what is returned. */
+static char *help_filter(int key, const char *text, void *input) {
+    const parsing *p = input;
+    char more[1024] = "";
+    int i = text != NULL && key >= ' ' && key != KEY_HELP ? row_of(p, key) : -1;
+    if (i < 0)
+        return (char *)text;
+    const cli_option *o = p->row[i];
+    size_t room = strlen(text) + sizeof more + 256;
+    char *all = malloc(room);
+    if (all == NULL)
+        return (char *)text;
+    if (o->more != NULL)
+        o->more(more, sizeof more);
+    snprintf(all, room, "%s%s%s%s%s", text, more, o->standard != NULL ? " (default: " : "",
+             o->standard != NULL ? o->standard : "", o->standard != NULL ? ")" : "");
+    return all;
+}
+
+static struct argp_option argp_row(const cli_option *o, int key, int group) {
+    bool hidden = o->kind == CLI_FOREIGN;
+    if (o->kind == CLI_GROUP)
+        return (struct argp_option){ .doc = o->help, .group = group };
+    return (struct argp_option){ .name = o->name,
+                                 .key = o->letter != 0 ? o->letter : key,
+                                 .arg = o->arg,
+                                 .flags = hidden ? OPTION_HIDDEN : 0,
+                                 .doc = o->help,
+                                 .group = group };
+}
+
+/* Appends a row; groups are numbered in the order of their headings. */
+static void add_row(parsing *p, const cli_option *o, void *field, int *group) {
+    if (o->kind == CLI_FILES) {
+        p->files = o;
+        p->files_field = field;
+    } else if (p->count < ROWS_MOST) {
+        *group += o->kind == CLI_GROUP;
+        p->row[p->count] = o;
+        p->field[p->count] = field;
+        p->option[p->count] = argp_row(o, KEY_FIRST + p->count, *group);
+        p->count++;
+    }
+}
+
+static void add_tables(parsing *p) {
+    int group = 1;
+    for (int t = 0; t < CLI_TABLES && p->usage->table[t].rows != NULL; t++) {
+        const cli_table *table = &p->usage->table[t];
+        for (const cli_option *o = table->rows; o->name != NULL || o->help != NULL; o++)
+            add_row(p, o, (char *)p->input + table->at + o->at, &group);
+    }
+    p->option[p->count] = (struct argp_option){ .key = KEY_HELP, .flags = OPTION_HIDDEN };
+}
+
+void cli_parse(const cli_usage *usage, int argc, char **argv, void *input) {
+    static parsing p; /* argp writes the help from it */
+    p = (parsing){ .usage = usage, .input = input };
+    add_tables(&p);
+    const struct argp argp = { p.option,   parse, p.files != NULL ? p.files->arg : NULL,
+                               usage->doc, NULL,  help_filter,
+                               NULL };
+    if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
         exit(MT_BAD);
 }

@@ -39,172 +39,66 @@ static const char doc[] =
 
 typedef struct predict_options {
     const char *model, *policy, *contexts, *dtype;
-    uint64_t layers, heads, width, vocab, positions;
+    cli_shape shape;
     uint64_t prompt, ctx, batch, capacity, multiprocessors;
-    mt_hf_attn attn;
-    mt_hf_cache cache;
-    mt_hf_release release;
-    uint32_t cc;
+    unsigned attn, cache, release,
+        capability; /* mt_hf_attn and so on; capability: which of the list */
 } predict_options;
 
-enum {
-    KEY_ATTN = 256,
-    KEY_CACHE,
-    KEY_PROMPT,
-    KEY_CTX,
-    KEY_CONTEXTS,
-    KEY_BATCH,
-    KEY_MODEL,
-    KEY_LAYERS,
-    KEY_HEADS,
-    KEY_WIDTH,
-    KEY_VOCAB,
-    KEY_POSITIONS,
-    KEY_DTYPE,
-    KEY_POLICY,
-    KEY_CAPACITY,
-    KEY_CC,
-    KEY_SMS,
-    KEY_TORCH,
-};
+#define ATTNS        "sdpa|eager"
+#define CACHES       "dynamic|static|none"
+#define RELEASES     "2.11|2.15"
+#define CAPABILITIES "8.0|8.6|8.9|9.0|10.0|12.0"
 
-static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "The run:", 1 },
-    { "attn", KEY_ATTN, "sdpa|eager", 0, "attn_implementation (sdpa)", 0 },
-    { "cache", KEY_CACHE, "dynamic|static|none", 0,
-      "DynamicCache, StaticCache of all positions, or use_cache=False (dynamic)", 0 },
-    { "prompt-tokens", KEY_PROMPT, "P", 0, "tokens of the first pass (1)", 0 },
-    { "ctx", KEY_CTX, "N", 0, "tokens at the end (1024, or all a smaller model has)", 0 },
-    { "contexts", KEY_CONTEXTS, "LIST", 0,
-      "instead of --ctx, without a cache: the lengths to run, as 1,2,100..1000+100", 0 },
-    { "batch", KEY_BATCH, "B", 0, "sequences of equal length (1)", 0 },
-    { 0, 0, 0, 0, "The model:", 2 },
-    { "model", KEY_MODEL, "NAME|DIR", 0,
-      "gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a folder with a config.json (gpt2)", 0 },
-    { "layers", KEY_LAYERS, "N", 0, "number of layers (the preset's)", 0 },
-    { "heads", KEY_HEADS, "N", 0,
-      "attention heads of each layer; they divide the width (the preset's)", 0 },
-    { "width", KEY_WIDTH, "N", 0, "length of the vector that stands for a token (the preset's)",
-      0 },
-    { "vocab", KEY_VOCAB, "N", 0, "ids that the vocabulary has (the preset's)", 0 },
-    { "positions", KEY_POSITIONS, "N", 0, "longest context of the model (the preset's)", 0 },
-    { "dtype", KEY_DTYPE, "f32|bf16|f16", 0, "type of weights and activations (f32)", 0 },
-    { 0, 0, 0, 0, "PyTorch and the device:", 3 },
-    { "torch", KEY_TORCH, "2.11|2.15", 0, "release of PyTorch (2.15)", 0 },
-    { "policy", KEY_POLICY, "torch[,OPTION:VALUE...]", 0,
-      "the allocator's settings, under the names of PYTORCH_ALLOC_CONF (those of the environment)",
-      0 },
-    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (48GiB)", 0 },
-    { "cc", KEY_CC, "8.0|8.6|8.9|9.0|10.0|12.0", 0, "compute capability (8.6)", 0 },
-    { "sms", KEY_SMS, "N", 0, "multiprocessors (84 for 8.6, 132 for 9.0, ...)", 0 },
-    { 0, 0, 0, 0, "SIZE is an integer with B, KiB, MiB or GiB (K, M, G mean the same) or nothing.",
-      4 },
-    { 0, 0, 0, 0, 0, 0 },
-};
-
-/* The index of text among words; a usage error when it is none of them. */
-static int choice(struct argp_state *state, const char *name, const char *text,
-                  const char *const words[], int count) {
-    char list[128] = "", shown[CLI_SHOWN];
-    for (int i = 0; i < count; i++) {
-        if (strcmp(words[i], text) == 0)
-            return i;
-        size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s",
-                 i == 0           ? ""
-                 : i == count - 1 ? " or "
-                                  : ", ",
-                 words[i]);
-    }
-    argp_error(state, "--%s %s: expected %s", name, cli_shown(shown, text), list);
-    return 0;
-}
-
-static const char *const attns[] = { "sdpa", "eager" };
-static const char *const caches[] = { "dynamic", "static", "none" };
-static const char *const releases[] = { "2.11", "2.15" };
-static const char *const capabilities[] = { "8.0", "8.6", "8.9", "9.0", "10.0", "12.0" };
-static const char *const dtypes[] = { "f32", "bf16", "f16" };
 static const uint32_t capability[] = { 80, 86, 89, 90, 100, 120 };
 
-#define COUNT(words) ((int)(sizeof(words) / sizeof *(words)))
+#define FIELD(name) offsetof(predict_options, name)
 
-static error_t parse_word(int key, const char *arg, struct argp_state *state, predict_options *o) {
-    switch (key) {
-    case KEY_ATTN:
-        o->attn = (mt_hf_attn)choice(state, "attn", arg, attns, COUNT(attns));
-        return 0;
-    case KEY_CACHE:
-        o->cache = (mt_hf_cache)choice(state, "cache", arg, caches, COUNT(caches));
-        return 0;
-    case KEY_TORCH:
-        o->release = (mt_hf_release)choice(state, "torch", arg, releases, COUNT(releases));
-        return 0;
-    case KEY_CC:
-        o->cc = capability[choice(state, "cc", arg, capabilities, COUNT(capabilities))];
-        return 0;
-    case KEY_DTYPE:
-        o->dtype = dtypes[choice(state, "dtype", arg, dtypes, COUNT(dtypes))];
-        return 0;
-    case KEY_MODEL:
-        o->model = arg;
-        return 0;
-    case KEY_POLICY:
-        o->policy = arg;
-        return 0;
-    case KEY_CONTEXTS:
-        o->contexts = arg;
-        return 0;
-    case KEY_CAPACITY:
-        o->capacity = cli_capacity(state, arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static const cli_option rows[] = {
+    { CLI_GROUP, .help = "Generation:" },
+    { CLI_WORD, FIELD(attn), "attn", ATTNS, .help = "attn_implementation", "sdpa" },
+    { CLI_WORD, FIELD(cache), "cache", CACHES,
+      .help = "DynamicCache, StaticCache of the model's context length, or use_cache=False",
+      "dynamic" },
+    { CLI_NUMBER, FIELD(prompt), "prompt-tokens", "P", .help = "tokens of the prompt", "1", 1,
+      1 << 20 },
+    { CLI_NUMBER, FIELD(ctx), "ctx", "N", .help = "tokens at the end",
+      "1024, or the model's context length", 1, 1 << 20 },
+    { CLI_TEXT, FIELD(contexts), "contexts", "LIST",
+      .help =
+          "with --cache none, instead of --ctx: the lengths to run, such as 1,2,100..1000+100" },
+    { CLI_NUMBER, FIELD(batch), "batch", "B", .help = "number of sequences, all of equal length",
+      "1", 1, 1 << 20 },
+    { CLI_GROUP, .help = "PyTorch and the device:" },
+    { CLI_WORD, FIELD(release), "torch", RELEASES, .help = "release of PyTorch", "2.15" },
+    { CLI_SPEC, FIELD(policy), "policy", "torch[,OPTION:VALUE...]",
+      .help = "allocator settings, named as in PYTORCH_ALLOC_CONF", "those of the environment" },
+    { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device", "48GiB", 1,
+      (uint64_t)1 << 50 },
+    { CLI_WORD, FIELD(capability), "cc", CAPABILITIES, .help = "compute capability", "8.6" },
+    { CLI_NUMBER, FIELD(multiprocessors), "sms", "N", .help = "number of SMs",
+      "84 for 8.6, 132 for 9.0, ...", 1, 4096 },
+    { CLI_GROUP, .help = "Model:" },
+    { CLI_TEXT, FIELD(model), "model", "NAME|DIR",
+      .help = "gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a folder with a config.json", "gpt2" },
+    { CLI_TEXT, FIELD(dtype), "dtype", "f32|bf16|f16",
+      .help = "element type of weights and activations", "f32" },
+    { .name = NULL },
+};
+
+static void check(struct argp_state *state, void *input) {
+    const predict_options *o = input;
+    if (o->contexts != NULL && o->ctx > 0)
+        argp_error(state, "--ctx or --contexts, not both");
+    if (o->contexts != NULL && o->cache != MT_HF_NONE)
+        argp_error(state, "--contexts goes with --cache none only");
 }
 
-static error_t parse_number(int key, const char *arg, struct argp_state *state,
-                            predict_options *o) {
-    const struct {
-        int key;
-        const char *name;
-        uint64_t most, *value;
-    } numbers[] = {
-        { KEY_PROMPT, "prompt-tokens", 1 << 20, &o->prompt },
-        { KEY_CTX, "ctx", 1 << 20, &o->ctx },
-        { KEY_BATCH, "batch", 1 << 20, &o->batch },
-        { KEY_LAYERS, "layers", 1 << 20, &o->layers },
-        { KEY_HEADS, "heads", 1 << 20, &o->heads },
-        { KEY_WIDTH, "width", 1 << 20, &o->width },
-        { KEY_VOCAB, "vocab", 1 << 24, &o->vocab },
-        { KEY_POSITIONS, "positions", 1 << 20, &o->positions },
-        { KEY_SMS, "sms", 4096, &o->multiprocessors },
-    };
-    for (int i = 0; i < COUNT(numbers); i++)
-        if (numbers[i].key == key) {
-            *numbers[i].value = cli_number(state, numbers[i].name, arg, 1, numbers[i].most);
-            return 0;
-        }
-    return ARGP_ERR_UNKNOWN;
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    predict_options *o = state->input;
-    error_t taken = parse_number(key, arg, state, o);
-    if (taken == ARGP_ERR_UNKNOWN)
-        taken = parse_word(key, arg, state, o);
-    if (key == ARGP_KEY_ARG)
-        cli_unexpected(state, arg, "");
-    if (key == ARGP_KEY_END && o->contexts != NULL) {
-        if (o->ctx > 0)
-            argp_error(state, "--ctx or --contexts, not both");
-        if (o->cache != MT_HF_NONE)
-            argp_error(state, "--contexts goes with --cache none only");
-    }
-    return taken;
-}
-
-static const struct argp predict_argp = { .options = options, .parser = parse, .doc = doc };
+static const cli_usage usage = {
+    .doc = doc,
+    .table = { { rows, 0 }, { cli_shape_rows, FIELD(shape) }, { cli_size_note, 0 } },
+    .check = check,
+};
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
@@ -216,11 +110,7 @@ static mt_status read_folder(mt_config *c, const predict_options *o, mt_error *e
                        "--model %.200s: there is no such folder, nor a preset of that name (gpt2, "
                        "gpt2-medium, gpt2-large, gpt2-xl)",
                        o->model);
-    if (o->layers || o->heads || o->width || o->vocab || o->positions)
-        return mt_fail(err, MT_BAD,
-                       "--layers, --heads, --width, --vocab and --positions change a preset's "
-                       "shape, not that of %.200s",
-                       o->model);
+    MT_TRY(cli_refuse_shape(&o->shape, o->model, err));
     snprintf(path, sizeof path, "%s%s", o->model, S_ISDIR(status.st_mode) ? "/config.json" : "");
     return mt_config_read(path, c, err);
 }
@@ -228,16 +118,8 @@ static mt_status read_folder(mt_config *c, const predict_options *o, mt_error *e
 static mt_status read_model(mt_config *c, const predict_options *o, mt_error *err) {
     if (!mt_config_preset(o->model, c))
         MT_TRY(read_folder(c, o, err));
-    c->layers = o->layers ? (uint32_t)o->layers : c->layers;
-    c->heads = o->heads ? (uint32_t)o->heads : c->heads;
-    c->width = o->width ? (uint32_t)o->width : c->width;
-    c->inner = o->width ? 4 * c->width : c->inner;
-    c->vocab = o->vocab ? (uint32_t)o->vocab : c->vocab;
-    c->positions = o->positions ? (uint32_t)o->positions : c->positions;
-    c->dtype = MT_F32;
-    if (o->dtype != NULL)
-        mt_dtype_parse(o->dtype, &c->dtype);
-    return mt_config_check(c, err);
+    MT_TRY(cli_read_dtype(o->dtype, &c->dtype, err));
+    return cli_reshape(c, &o->shape, err);
 }
 
 /* ---- the environment ------------------------------------------------------------------------ */
@@ -258,8 +140,9 @@ static mt_status write_policy(char spec[SPEC_MOST], const predict_options *o, mt
     if (settings == NULL)
         settings = "";
     settings += strspn(settings, " ");
-    int n = snprintf(spec, SPEC_MOST, "torch,version:%s%s", releases[o->release],
-                     *settings != '\0' ? "," : "");
+    char release[8];
+    cli_word(RELEASES, o->release, release, sizeof release);
+    int n = snprintf(spec, SPEC_MOST, "torch,version:%s%s", release, *settings != '\0' ? "," : "");
     if (strlen(settings) + (size_t)n >= SPEC_MOST)
         return mt_fail(err, MT_BAD, "the allocator's settings are longer than %d bytes",
                        SPEC_MOST - 64);
@@ -316,13 +199,13 @@ static mt_status prepare(predict *p, mt_error *err) {
     char spec[SPEC_MOST];
     MT_TRY(read_model(&hf->model, o, err));
     uint32_t most = hf->model.positions < DEFAULT_CTX ? hf->model.positions : DEFAULT_CTX;
-    hf->attn = o->attn;
-    hf->cache = o->cache;
-    hf->release = o->release;
+    hf->attn = (mt_hf_attn)o->attn;
+    hf->cache = (mt_hf_cache)o->cache;
+    hf->release = (mt_hf_release)o->release;
     hf->batch = o->batch ? (uint32_t)o->batch : 1;
     hf->prompt = o->prompt ? (uint32_t)o->prompt : 1;
     hf->ctx = o->ctx ? (uint32_t)o->ctx : most;
-    hf->cc = o->cc;
+    hf->cc = capability[o->capability];
     hf->multiprocessors = (uint32_t)o->multiprocessors;
     MT_TRY(read_contexts(p, err));
     MT_TRY(read_workspaces(hf, err));
@@ -350,12 +233,16 @@ static void print_header(const predict *p) {
            "# positions %u\n# head %s\n# dtype %s\n",
            p->o.model, c->layers, c->heads, c->width, c->inner, c->vocab, c->positions,
            c->tied ? "tied" : "untied", mt_dtype_name(c->dtype));
-    printf("# attn %s\n# cache %s\n# batch %u\n", attns[hf->attn], caches[hf->cache], hf->batch);
+    char attn[16], cache[16], release[16];
+    cli_word(ATTNS, p->o.attn, attn, sizeof attn);
+    cli_word(CACHES, p->o.cache, cache, sizeof cache);
+    cli_word(RELEASES, p->o.release, release, sizeof release);
+    printf("# attn %s\n# cache %s\n# batch %u\n", attn, cache, hf->batch);
     if (p->o.contexts != NULL)
         printf("# contexts %s\n", p->o.contexts);
     else
         printf("# prompt_tokens %u\n# ctx %u\n", hf->prompt, hf->ctx);
-    printf("# torch %s\n# cc %u.%u\n# policy %s\n", releases[hf->release], hf->cc / 10, hf->cc % 10,
+    printf("# torch %s\n# cc %u.%u\n# policy %s\n", release, hf->cc / 10, hf->cc % 10,
            mt_alloc_policy(p->alloc));
     print_workspaces(&hf->workspaces);
     printf("# capacity %" PRIu64 "\n# units bytes\n# step\ttokens", p->source->capacity);
@@ -397,9 +284,9 @@ static mt_status run(predict *p, mt_error *err) {
 }
 
 int cli_predict(int argc, char **argv) {
-    predict p = { .o = { .model = "gpt2", .release = MT_HF_TORCH_2_15, .cc = 86 } };
+    predict p = { .o = { .model = "gpt2", .release = MT_HF_TORCH_2_15, .capability = 1 } };
     mt_error err = { 0 };
-    cli_parse(&predict_argp, argc, argv, &p.o);
+    cli_parse(&usage, argc, argv, &p.o);
     mt_status status = prepare(&p, &err);
     if (status == MT_OK)
         status = run(&p, &err);

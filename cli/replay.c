@@ -40,80 +40,52 @@ static const char doc[] =
     "  memtrace replay --check kv--default.tsv.gz";
 
 typedef struct replay_options {
-    const char *policy, *summary;
-    char **file;
-    int files;
+    const char *policy;
+    unsigned summary; /* 0 no, 1 torch, 2 stats */
+    cli_files files;
     uint64_t capacity, granularity;
-    bool check, statistics, quiet, optimum;
+    bool check, quiet, optimum;
 } replay_options;
 
-enum { KEY_POLICY = 256, KEY_CHECK, KEY_CAPACITY, KEY_GRANULARITY, KEY_SUMMARY, KEY_OPTIMUM };
+#define FIELD(name) offsetof(replay_options, name)
+#define SIZE_MOST   ((uint64_t)1 << 50)
 
-static const struct argp_option options[] = {
-    { "policy", KEY_POLICY, "LIST", 0, "policies with their options, see memtrace --help (torch)",
-      1 },
-    { "capacity", KEY_CAPACITY, "SIZE", 0, "what the device holds (1024GiB)", 1 },
-    { "granularity", KEY_GRANULARITY, "SIZE", 0,
-      "the driver rounds each segment up to it, a power of two (2MiB)", 1 },
-    { "optimum", KEY_OPTIMUM, 0, 0, "one more row: the best packing found", 1 },
-    { "check", KEY_CHECK, 0, 0, "compare with what PyTorch's allocator did", 2 },
-    { "summary", KEY_SUMMARY, "torch|stats", 0,
-      "print PyTorch's memory_summary, or every counter of memory_stats, at the end", 2 },
-    { "quiet", 'q', 0, 0, "nothing but results and failures", 2 },
-    { 0 },
+static const cli_option rows[] = {
+    { CLI_FILES, FIELD(files), "FILE", "FILE...", .least = 1, .most = UINT32_MAX },
+    { CLI_GROUP, .help = "Replay:" },
+    { CLI_SPEC, FIELD(policy), "policy", "LIST",
+      .help = "policies with their options, see memtrace --help", "torch" },
+    { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device", "1024GiB", 1,
+      SIZE_MOST },
+    { CLI_SIZE, FIELD(granularity), "granularity", "SIZE",
+      .help = "the driver rounds each segment up to a multiple of this power of two", "2MiB", 512,
+      SIZE_MOST },
+    { CLI_FLAG, FIELD(optimum), "optimum", .help = "one more row: the best packing found" },
+    { CLI_GROUP, .help = "Output:" },
+    { CLI_FLAG, FIELD(check), "check", .help = "compare with what PyTorch's allocator did" },
+    { CLI_WORD, FIELD(summary), "summary", "torch|stats",
+      .help = "print PyTorch's memory_summary, or every counter of memory_stats, at the end",
+      .least = 1 },
+    { CLI_FLAG, FIELD(quiet), "quiet", .help = "nothing but results and failures", .letter = 'q' },
+    { .name = NULL },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    replay_options *o = state->input;
-    switch (key) {
-    case KEY_POLICY:
-        o->policy = arg;
-        return 0;
-    case KEY_CAPACITY:
-    case KEY_GRANULARITY: {
-        const char *name = key == KEY_CAPACITY ? "capacity" : "granularity";
-        uint64_t n = cli_size(state, name, arg);
-        if (n == 0 || n > (uint64_t)1 << 50)
-            argp_error(state, "--%s %s: expected a size from 1 to 1048576GiB", name, arg);
-        if (key == KEY_GRANULARITY && (n < 512 || (n & (n - 1)) != 0))
-            argp_error(state, "--%s %s: expected a power of two, 512 or more", name, arg);
-        *(key == KEY_CAPACITY ? &o->capacity : &o->granularity) = n;
-        return 0;
-    }
-    case KEY_CHECK:
-        o->check = true;
-        return 0;
-    case KEY_SUMMARY:
-        if (strcmp(arg, "torch") != 0 && strcmp(arg, "stats") != 0)
-            argp_error(state, "--summary %s: expected torch or stats", arg);
-        o->summary = arg;
-        return 0;
-    case KEY_OPTIMUM:
-        o->optimum = true;
-        return 0;
-    case 'q':
-        o->quiet = true;
-        return 0;
-    case ARGP_KEY_ARGS:
-        o->file = state->argv + state->next;
-        o->files = state->argc - state->next;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "expected a FILE");
-        return 0;
-    case ARGP_KEY_END:
-        if (o->check && (o->policy || o->summary || o->optimum))
-            argp_error(state, "--check takes its policy from each file: no --policy, no --summary, "
-                              "no --optimum");
-        if (!o->check && o->files > 1)
-            argp_error(state, "expected one FILE");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *input) {
+    const replay_options *o = input;
+    char size[32];
+    if ((o->granularity & (o->granularity - 1)) != 0)
+        argp_error(state, "--granularity %s: expected a power of two",
+                   cli_size_text(size, sizeof size, o->granularity));
+    if (o->check && (o->policy || o->summary || o->optimum))
+        argp_error(state, "--check takes its policy from each file: no --policy, no --summary, "
+                          "no --optimum");
+    if (!o->check && o->files.count > 1)
+        argp_error(state, "expected one FILE");
 }
 
-static const struct argp replay_argp = { options, parse, "FILE...", doc, 0, 0, 0 };
+static const cli_usage usage = { .doc = doc,
+                                 .table = { { rows, 0 }, { cli_size_note, 0 } },
+                                 .check = check };
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
@@ -155,10 +127,10 @@ static int check_files(const replay_options *o) {
     mt_status worst = MT_OK;
     int different = 0, broken = 0;
     cli_progress p;
-    cli_progress_start(&p, o->quiet, "checking", "files", (uint64_t)o->files);
-    for (int i = 0; i < o->files && !cli_interrupted(); i++) {
+    cli_progress_start(&p, o->quiet, "checking", "files", (uint64_t)o->files.count);
+    for (int i = 0; i < o->files.count && !cli_interrupted(); i++) {
         mt_error err;
-        mt_status status = check_file(o->file[i], &traces, &schedules, &p, &err);
+        mt_status status = check_file(o->files.path[i], &traces, &schedules, &p, &err);
         cli_progress_show(&p, (uint64_t)i + 1);
         different += status == MT_CHECK;
         broken += status != MT_OK && status != MT_CHECK;
@@ -168,9 +140,9 @@ static int check_files(const replay_options *o) {
     printf("%d files, %" PRIu64 " operations, %" PRIu64 " driver calls and places, %" PRIu64
            " blocks, %" PRIu64 " statistics, %" PRIu64
            " events: %d files differ, %d cannot be read\n",
-           o->files, traces.operations + schedules.operations, schedules.calls + schedules.places,
-           traces.blocks, traces.statistics + 14 * schedules.markers, traces.history, different,
-           broken);
+           o->files.count, traces.operations + schedules.operations,
+           schedules.calls + schedules.places, traces.blocks,
+           traces.statistics + 14 * schedules.markers, traces.history, different, broken);
     return cli_interrupted() ? MT_INTERRUPTED : worst;
 }
 
@@ -185,13 +157,11 @@ static void print_row(const char *policy, const mt_meter_row *r, uint64_t refuse
 
 static mt_status print_summary(const replay_options *o, mt_alloc *a, mt_error *err) {
     mt_policy *p = mt_alloc_policy_of(a);
-    if (o->summary == NULL)
+    if (o->summary == 0)
         return MT_OK;
     if (p->ops != &mt_policy_torch)
-        return mt_fail(err, MT_BAD, "--summary %s needs the torch policy, not %s", o->summary,
-                       p->ops->name);
-    (strcmp(o->summary, "torch") == 0 ? mt_torch_summary
-                                      : mt_torch_statistics)(stdout, &((torch *)p)->stats);
+        return mt_fail(err, MT_BAD, "--summary needs the torch policy, not %s", p->ops->name);
+    (o->summary == 1 ? mt_torch_summary : mt_torch_statistics)(stdout, &((torch *)p)->stats);
     return MT_OK;
 }
 
@@ -269,9 +239,9 @@ static int is_policy(const char *word) {
 static mt_status check_policies(const replay_options *o, const cli_list *policies, mt_error *err) {
     for (size_t i = 0; i < policies->count; i++) {
         MT_TRY(sweep_check_policy(policies->value[i], err));
-        if (o->summary != NULL && strncmp(policies->value[i], "torch", 5) != 0)
-            return mt_fail(err, MT_BAD, "--summary %s needs the torch policy, not %.100s",
-                           o->summary, policies->value[i]);
+        if (o->summary != 0 && strncmp(policies->value[i], "torch", 5) != 0)
+            return mt_fail(err, MT_BAD, "--summary needs the torch policy, not %.100s",
+                           policies->value[i]);
     }
     return MT_OK;
 }
@@ -285,12 +255,12 @@ static mt_status replay(const replay_options *o, mt_error *err) {
     if (status == MT_OK)
         status = check_policies(o, &policies, err);
     if (status == MT_OK)
-        status = mt_ops_read(&ops, o->file[0], err);
+        status = mt_ops_read(&ops, o->files.path[0], err);
     if (status == MT_OK) {
         char path[1000];
         printf("# memtrace %s\n# command replay\n# file %s\n# requests %" PRIu64
                "\n# units bytes\n",
-               MT_VERSION, mt_printable_path(path, sizeof path, o->file[0]), ops.requests);
+               MT_VERSION, mt_printable_path(path, sizeof path, o->files.path[0]), ops.requests);
         printf(
             "# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
             "bumps refused\n");
@@ -312,7 +282,7 @@ int cli_replay(int argc, char **argv) {
     replay_options o = { 0 };
     mt_error err;
     mt_status status;
-    cli_parse(&replay_argp, argc, argv, &o);
+    cli_parse(&usage, argc, argv, &o);
     if (o.check) {
         status = (mt_status)check_files(&o);
     } else {

@@ -39,41 +39,31 @@ static const char doc[] =
 
 typedef struct run_options {
     cli_options engine;
-    const char *summary; /* PyTorch's view in place of ours: "torch" or "stats" */
+    unsigned summary; /* PyTorch's view in place of ours: 0 no, 1 torch, 2 stats */
 } run_options;
 
-enum { KEY_SUMMARY = 512 };
-
-static const struct argp_option options[] = {
-    { "summary", KEY_SUMMARY, "torch|stats", 0,
-      "end with PyTorch's memory_summary, or every counter of memory_stats (policy torch)", 15 },
-    { 0 },
+static const cli_option rows[] = {
+    { CLI_WORD, offsetof(run_options, summary), "summary", "torch|stats",
+      .help =
+          "end with PyTorch's memory_summary, or with every counter of memory_stats (policy torch)",
+      .least = 1 },
+    { .name = NULL },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    run_options *o = state->input;
-    if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = state->child_inputs[1] = &o->engine;
-    if (key == KEY_SUMMARY) {
-        if (strcmp(arg, "torch") != 0 && strcmp(arg, "stats") != 0)
-            argp_error(state, "--summary %.60s: expected torch or stats", arg);
-        o->summary = arg;
-        return 0;
-    }
-    if (key == ARGP_KEY_ARG)
-        cli_unexpected(state, arg, "");
-    return ARGP_ERR_UNKNOWN;
+static void check(struct argp_state *state, void *input) {
+    cli_check_engine(state, &((run_options *)input)->engine);
 }
 
-static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
-                                              { &cli_output_argp, 0, 0, 0 },
-                                              { 0 } };
-static const struct argp run_argp = { options, parse, 0, doc, children, 0, 0 };
+static const cli_usage usage = {
+    .doc = doc,
+    .table = { CLI_ENGINE_TABLES(0), { cli_output_rows, 0 }, { rows, 0 }, { cli_size_note, 0 } },
+    .check = check,
+};
 
 /* Where rows go. */
 typedef struct run_out {
     cli_session s;
-    const char *view;
+    unsigned view;
     mt_table *table;
     mt_trace *trace;
     mt_json *json;
@@ -216,9 +206,9 @@ static mt_status close_trace(run_out *out, mt_status status, mt_error *err) {
 static void tell(const run_out *out, mt_status status) {
     const cli_session *s = &out->s;
     const mt_policy *p = s->alloc != NULL ? mt_alloc_policy_of(s->alloc) : NULL;
-    if (out->view != NULL && p != NULL)
-        (strcmp(out->view, "torch") == 0 ? mt_torch_summary
-                                         : mt_torch_statistics)(stderr, &((const torch *)p)->stats);
+    if (out->view != 0 && p != NULL)
+        (out->view == 1 ? mt_torch_summary : mt_torch_statistics)(stderr,
+                                                                  &((const torch *)p)->stats);
     else if (!s->o.quiet)
         mt_summary_print(stderr, out->summary, mt_alloc_ledger(s->alloc),
                          mt_config_kv_bytes_per_token(&s->config) * s->batch);
@@ -232,11 +222,11 @@ int cli_run(int argc, char **argv) {
     run_options o = { 0 };
     run_out out = { 0 };
     mt_error err;
-    cli_parse(&run_argp, argc, argv, &o);
+    cli_parse(&usage, argc, argv, &o);
     mt_status status = cli_prepare(&out.s, &o.engine, false, &err);
-    if (status == MT_OK && o.summary != NULL &&
+    if (status == MT_OK && o.summary != 0 &&
         mt_alloc_policy_of(out.s.alloc)->ops != &mt_policy_torch)
-        status = mt_fail(&err, MT_BAD, "--summary %s needs the torch policy", o.summary);
+        status = mt_fail(&err, MT_BAD, "--summary needs the torch policy");
     out.view = o.summary;
     if (status == MT_OK)
         status = open_outputs(&out, &err);

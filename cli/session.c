@@ -20,22 +20,27 @@
 /* ---- the model ----------------------------------------------------------------------------------
  */
 
-static bool reshaped(const cli_options *o) {
-    return o->layers || o->heads || o->width || o->vocab || o->positions;
+mt_status cli_refuse_shape(const cli_shape *s, const char *model, mt_error *err) {
+    if (!s->layers && !s->heads && !s->width && !s->vocab && !s->positions)
+        return MT_OK;
+    return mt_fail(err, MT_BAD,
+                   "--layers, --heads, --width, --vocab and --positions change a preset's shape, "
+                   "not that of %.200s",
+                   model);
 }
 
-static void reshape(mt_config *c, const cli_options *o) {
-    c->layers = o->layers ? (uint32_t)o->layers : c->layers;
-    c->heads = o->heads ? (uint32_t)o->heads : c->heads;
-    c->width = o->width ? (uint32_t)o->width : c->width;
-    c->inner = o->width ? 4 * c->width : c->inner;
-    c->vocab = o->vocab ? (uint32_t)o->vocab : c->vocab;
-    c->positions = o->positions ? (uint32_t)o->positions : c->positions;
+mt_status cli_reshape(mt_config *c, const cli_shape *s, mt_error *err) {
+    c->layers = s->layers ? (uint32_t)s->layers : c->layers;
+    c->heads = s->heads ? (uint32_t)s->heads : c->heads;
+    c->width = s->width ? (uint32_t)s->width : c->width;
+    c->inner = s->width ? 4 * c->width : c->inner;
+    c->vocab = s->vocab ? (uint32_t)s->vocab : c->vocab;
+    c->positions = s->positions ? (uint32_t)s->positions : c->positions;
+    return mt_config_check(c, err);
 }
 
 static mt_status open_preset(cli_session *s, mt_error *err) {
-    reshape(&s->config, &s->o);
-    MT_TRY(mt_config_check(&s->config, err));
+    MT_TRY(cli_reshape(&s->config, &s->o.shape, err));
     return mt_checkpoint_seeded(&s->checkpoint, &s->config, s->o.seed, err);
 }
 
@@ -50,23 +55,23 @@ mt_status cli_model_there(const char *name, mt_error *err) {
 
 static mt_status open_file(cli_session *s, mt_error *err) {
     MT_TRY(cli_model_there(s->o.model, err));
-    if (reshaped(&s->o))
-        return mt_fail(err, MT_BAD,
-                       "--layers, --heads, --width, --vocab and --positions change a preset's "
-                       "shape, not that of %.200s",
-                       s->o.model);
+    MT_TRY(cli_refuse_shape(&s->o.shape, s->o.model, err));
     MT_TRY(mt_checkpoint_open(&s->checkpoint, s->o.model, err));
     s->config = *mt_checkpoint_config(s->checkpoint);
     return MT_OK;
 }
 
+mt_status cli_read_dtype(const char *text, mt_dtype *out, mt_error *err) {
+    *out = MT_F32;
+    if (text == NULL || mt_dtype_parse(text, out))
+        return MT_OK;
+    return mt_fail(err, MT_BAD, "--dtype %.60s: expected f32, bf16 or f16", text);
+}
+
 static mt_status open_model(cli_session *s, mt_error *err) {
     bool preset = mt_config_preset(s->o.model, &s->config);
     MT_TRY(preset ? open_preset(s, err) : open_file(s, err));
-    if (s->o.dtype == NULL)
-        s->config.dtype = MT_F32;
-    else if (!mt_dtype_parse(s->o.dtype, &s->config.dtype))
-        return mt_fail(err, MT_BAD, "--dtype %.60s: expected f32, bf16 or f16", s->o.dtype);
+    MT_TRY(cli_read_dtype(s->o.dtype, &s->config.dtype, err));
     return mt_config_check(&s->config, err);
 }
 

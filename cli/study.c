@@ -48,15 +48,17 @@ typedef struct study_options {
     uint64_t repeat;
 } study_options;
 
-enum { KEY_CONTEXTS = 512, KEY_REPEAT, KEY_PROFILE };
+#define FIELD(name) offsetof(study_options, name)
 
-static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "The study:", -1 },
-    { "contexts", KEY_CONTEXTS, "LIST", 0, "tokens in the cache (" DEFAULT_CONTEXTS ")", 0 },
-    { "repeat", KEY_REPEAT, "N", 0, "steps that each median is of (5)", 0 },
-    { "profile", KEY_PROFILE, "FILE", 0,
-      "write the cached step at the largest context as a Chrome trace", 0 },
-    { 0 },
+static const cli_option rows[] = {
+    { CLI_GROUP, .help = "Study:" },
+    { CLI_TEXT, FIELD(contexts), "contexts", "LIST", .help = "tokens in the cache",
+      DEFAULT_CONTEXTS },
+    { CLI_NUMBER, FIELD(repeat), "repeat", "N", .help = "steps of which each figure is the median",
+      "5", 1, 1000 },
+    { CLI_TEXT, FIELD(profile), "profile", "FILE",
+      .help = "write the cached step at the largest context as a Chrome trace" },
+    { .name = NULL },
 };
 
 /* Options of run that mean nothing here. */
@@ -69,36 +71,16 @@ static void refuse(struct argp_state *state, const cli_options *o) {
         argp_error(state, "--kv none has no cached step; study measures the uncached one anyway");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    study_options *o = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->engine;
-        return 0;
-    case KEY_CONTEXTS:
-        o->contexts = arg;
-        return 0;
-    case KEY_REPEAT:
-        o->repeat = cli_number(state, "repeat", arg, 1, 1000);
-        return 0;
-    case KEY_PROFILE:
-        o->profile = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_unexpected(state, arg, "");
-        return 0;
-    case ARGP_KEY_END:
-        refuse(state, &o->engine);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *input) {
+    cli_check_engine(state, &((study_options *)input)->engine);
+    refuse(state, &((study_options *)input)->engine);
 }
 
-static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
-                                              { &cli_no_output_argp, 0, 0, 0 },
-                                              { 0 } };
-static const struct argp study_argp = { options, parse, 0, doc, children, 0, 0 };
+static const cli_usage usage = {
+    .doc = doc,
+    .table = { { rows, 0 }, CLI_ENGINE_TABLES(0), { cli_no_output_rows, 0 }, { cli_size_note, 0 } },
+    .check = check,
+};
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
@@ -296,7 +278,7 @@ int cli_study(int argc, char **argv) {
     study_options o = { 0 };
     study st = { 0 };
     mt_error err;
-    cli_parse(&study_argp, argc, argv, &o);
+    cli_parse(&usage, argc, argv, &o);
     mt_status status = prepare(&st, &o, &err);
     if (status == MT_OK)
         status = study_run(&st, &o, &err);

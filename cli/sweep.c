@@ -55,83 +55,60 @@ enum axis {
     AXES
 };
 
-static const struct {
-    const char *name, *standard;
-} axes[AXES] = {
-    [MODEL] = { "model", "gpt2" },      [DTYPE] = { "dtype", "f32" },
-    [BATCH] = { "batch", "1" },         [PROMPT] = { "prompt-tokens", "1" },
-    [LOGITS] = { "logits", "last" },    [POLICY] = { "policy", "torch" },
-    [KV] = { "kv", "concat" },          [ACTIVATIONS] = { "activations", "eager" },
-    [WORKSPACE] = { "workspace", "0" }, [CAPACITY] = { "capacity", "1024GiB" },
-    [CTX] = { "ctx", "1024" },
-};
-
-enum { KEY_AXIS = 256, KEY_CSV = 300, KEY_JSON, KEY_THREADS, KEY_OPTIMUM };
-
-static const struct argp_option options[] = {
-    { "model", KEY_AXIS + MODEL, "LIST", 0, "presets, Hugging Face folders or llm.c files (gpt2)",
-      1 },
-    { "dtype", KEY_AXIS + DTYPE, "LIST", 0, "f32, bf16, f16 (f32)", 1 },
-    { "batch", KEY_AXIS + BATCH, "LIST", 0, "sequences of equal length (1)", 1 },
-    { "prompt-tokens", KEY_AXIS + PROMPT, "LIST", 0, "tokens of the prompt (1)", 1 },
-    { "logits", KEY_AXIS + LOGITS, "LIST", 0, "last, all (last)", 1 },
-    { "policy", KEY_AXIS + POLICY, "LIST", 0,
-      "policies with their options, see memtrace --help (torch)", 1 },
-    { "kv", KEY_AXIS + KV, "LIST", 0,
-      "cache strategies: concat, concat-tuple, static, doubling[:N], paged:N, none (concat)", 1 },
-    { "activations", KEY_AXIS + ACTIVATIONS, "LIST", 0, "eager, arena (eager)", 1 },
-    { "workspace", KEY_AXIS + WORKSPACE, "LIST", 0, "sizes, or torch (0)", 1 },
-    { "capacity", KEY_AXIS + CAPACITY, "LIST", 0, "sizes: what the device holds (1024GiB)", 1 },
-    { "ctx", KEY_AXIS + CTX, "LIST", 0, "tokens in the cache at the end (1024)", 1 },
-    { "optimum", KEY_OPTIMUM, 0, 0, "find the best packing for each row (slower)", 2 },
-    { "csv", KEY_CSV, 0, 0, "commas between columns", 3 },
-    { "json", KEY_JSON, 0, 0, "one JSON array of objects", 3 },
-    { "threads", KEY_THREADS, "N", 0, "runs at a time (all cores)", 3 },
-    { "quiet", 'q', 0, 0, "no progress", 3 },
-    { 0 },
-};
-
 typedef struct sweep_options {
     const char *axis[AXES];
     bool csv, json, quiet, optimum;
     uint64_t threads;
 } sweep_options;
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    sweep_options *o = state->input;
-    if (key >= KEY_AXIS && key < KEY_AXIS + AXES) {
-        o->axis[key - KEY_AXIS] = arg;
-        return 0;
-    }
-    switch (key) {
-    case KEY_CSV:
-        o->csv = true;
-        return 0;
-    case KEY_JSON:
-        o->json = true;
-        return 0;
-    case KEY_OPTIMUM:
-        o->optimum = true;
-        return 0;
-    case KEY_THREADS:
-        o->threads = cli_number(state, "threads", arg, 1, 1024);
-        return 0;
-    case 'q':
-        o->quiet = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "%s: no argument is expected here", arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (o->csv && o->json)
-            argp_error(state, "--csv or --json, not both");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+#define FIELD(name) offsetof(sweep_options, name)
+
+/* The axes first, each in its place. */
+static const cli_option rows[] = {
+    { CLI_SPEC, FIELD(axis[MODEL]), "model", "LIST",
+      .help = "presets, Hugging Face folders or llm.c files", "gpt2" },
+    { CLI_SPEC, FIELD(axis[DTYPE]), "dtype", "LIST", .help = "f32, bf16, f16", "f32" },
+    { CLI_SPEC, FIELD(axis[BATCH]), "batch", "LIST", .help = "sequences of equal length", "1" },
+    { CLI_SPEC, FIELD(axis[PROMPT]), "prompt-tokens", "LIST", .help = "tokens of the prompt", "1" },
+    { CLI_SPEC, FIELD(axis[LOGITS]), "logits", "LIST", .help = "last, all", "last" },
+    { CLI_SPEC, FIELD(axis[POLICY]), "policy", "LIST",
+      .help = "policies with their options, see memtrace --help", "torch" },
+    { CLI_SPEC, FIELD(axis[KV]), "kv", "LIST",
+      .help = "KV cache strategies: concat, concat-tuple, static, doubling[:N], paged:N, none",
+      "concat" },
+    { CLI_SPEC, FIELD(axis[ACTIVATIONS]), "activations", "LIST", .help = "eager, arena", "eager" },
+    { CLI_SPEC, FIELD(axis[WORKSPACE]), "workspace", "LIST", .help = "sizes, or torch", "0" },
+    { CLI_SPEC, FIELD(axis[CAPACITY]), "capacity", "LIST", .help = "sizes of the device's memory",
+      "1024GiB" },
+    { CLI_SPEC, FIELD(axis[CTX]), "ctx", "LIST", .help = "tokens in the cache at the end", "1024" },
+    { CLI_GROUP, .help = "Output:" },
+    { CLI_FLAG, FIELD(optimum), "optimum", .help = "find the best packing for each row (slower)" },
+    { CLI_FLAG, FIELD(csv), "csv", .help = "comma-separated values, a header line first" },
+    { CLI_FLAG, FIELD(json), "json", .help = "one JSON array of objects" },
+    { CLI_FLAG, FIELD(quiet), "quiet", .help = "no progress", .letter = 'q' },
+    { CLI_NUMBER, FIELD(threads), "threads", "N", .help = "runs in parallel", "all cores", 1,
+      1024 },
+    { .name = NULL },
+};
+
+static const char *axis_name(int axis) {
+    return rows[axis].name;
 }
 
-static const struct argp sweep_argp = { .options = options, .parser = parse, .doc = doc };
+static void check(struct argp_state *state, void *input) {
+    const sweep_options *o = input;
+    if (o->csv && o->json)
+        argp_error(state, "--csv or --json, not both");
+}
+
+static const cli_option heading[] = {
+    { CLI_GROUP, .help = "Grid (LIST is a,b,c or a range such as 128..1024+128):" },
+    { .name = NULL },
+};
+
+static const cli_usage usage = { .doc = doc,
+                                 .table = { { heading, 0 }, { rows, 0 }, { cli_size_note, 0 } },
+                                 .check = check };
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
@@ -150,8 +127,8 @@ static int is_policy(const char *word) {
 static mt_status read_axes(grid *g, const sweep_options *o, mt_error *err) {
     uint64_t n = 1;
     for (int i = 0; i < AXES; i++) {
-        const char *text = o->axis[i] != NULL ? o->axis[i] : axes[i].standard;
-        MT_TRY(cli_list_read(&g->axis[i], axes[i].name, text, i == POLICY ? is_policy : NULL, err));
+        const char *text = o->axis[i] != NULL ? o->axis[i] : rows[i].standard;
+        MT_TRY(cli_list_read(&g->axis[i], axis_name(i), text, i == POLICY ? is_policy : NULL, err));
         n *= g->axis[i].count;
         if (n > 1000000)
             return mt_fail(err, MT_BAD, "the grid has more than 1,000,000 combinations");
@@ -185,7 +162,7 @@ static void values_of(const grid *g, size_t combination, const char *value[AXES]
 /* ---- from values to a run -------------------------------------------------------------------- */
 
 static mt_status bad_value(enum axis a, const char *value, const char *expected, mt_error *err) {
-    return mt_fail(err, MT_BAD, "--%s %.100s: expected %s", axes[a].name, value, expected);
+    return mt_fail(err, MT_BAD, "--%s %.100s: expected %s", axis_name((int)a), value, expected);
 }
 
 static mt_status read_model(const char *name, mt_config *c, mt_error *err) {
@@ -222,8 +199,7 @@ static mt_status number(enum axis a, const char *value, uint64_t most, uint32_t 
 static mt_status read_values(const char *const v[AXES], sweep_run *r, mt_error *err) {
     *r = (sweep_run){ .policy = v[POLICY] };
     MT_TRY(read_model(v[MODEL], &r->config, err));
-    if (!mt_dtype_parse(v[DTYPE], &r->config.dtype))
-        return bad_value(DTYPE, v[DTYPE], "f32, bf16 or f16", err);
+    MT_TRY(cli_read_dtype(v[DTYPE], &r->config.dtype, err));
     r->engine.kv = v[KV];
     MT_TRY(mt_kv_check(v[KV], err));
     MT_TRY(number(BATCH, v[BATCH], 1 << 20, &r->engine.batch, err));
@@ -335,7 +311,7 @@ static void print_names(const sweep_options *o) {
     const char *separator = o->csv ? "," : " ";
     printf("%s", o->csv ? "" : "# ");
     for (int i = 0; i < AXES; i++)
-        printf("%s%s", axes[i].name, separator);
+        printf("%s%s", axis_name(i), separator);
     for (const char *c = number_columns; *c != '\0'; c++)
         putchar(*c == ' ' ? *separator : *c);
     printf("%sended\n", separator);
@@ -384,7 +360,7 @@ static void print_text_row(const char *const v[AXES], const sweep_row *r, const 
 static void print_json_row(const char *const v[AXES], const sweep_row *r, bool first) {
     printf("%s\n{", first ? "[" : ",");
     for (int i = 0; i < AXES; i++) {
-        printf("\"%s\":", axes[i].name);
+        printf("\"%s\":", axis_name(i));
         mt_json_string(stdout, v[i]);
         putchar(',');
     }
@@ -429,7 +405,7 @@ int cli_sweep(int argc, char **argv) {
     sweep_options o = { 0 };
     grid g = { 0 };
     mt_error err;
-    cli_parse(&sweep_argp, argc, argv, &o);
+    cli_parse(&usage, argc, argv, &o);
     mt_status status = read_axes(&g, &o, &err);
     if (status == MT_OK)
         status = check_values(&g, &err);

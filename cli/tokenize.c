@@ -21,38 +21,25 @@ typedef struct tokenize_options {
     bool decode;
 } tokenize_options;
 
-enum { KEY_MODEL = 256, KEY_DECODE };
+#define FIELD(name) offsetof(tokenize_options, name)
 
-static const struct argp_option options[] = {
-    { "model", KEY_MODEL, "DIR", 0,
-      "folder of vocab.json and merges.txt (or encoder.json and vocab.bpe)", 0 },
-    { "tokenizer", KEY_MODEL, "DIR", OPTION_ALIAS, 0, 0 },
-    { "decode", KEY_DECODE, 0, 0, "ids in, text out", 0 },
-    { 0 },
+static const cli_option rows[] = {
+    { CLI_GROUP, .help = "Options:" },
+    { CLI_TEXT, FIELD(model), "model", "DIR",
+      .help = "folder of vocab.json and merges.txt (or encoder.json and vocab.bpe)" },
+    { CLI_TEXT, FIELD(model), "tokenizer", "DIR", .help = "the same" },
+    { CLI_FLAG, FIELD(decode), "decode", .help = "read ids, print text" },
+    { .name = NULL },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    tokenize_options *o = state->input;
-    switch (key) {
-    case KEY_MODEL:
-        o->model = arg;
-        return 0;
-    case KEY_DECODE:
-        o->decode = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_unexpected(state, arg, "; the text comes from stdin");
-        return 0;
-    case ARGP_KEY_END:
-        if (o->model == NULL)
-            argp_error(state, "--model DIR is needed: the folder of vocab.json and merges.txt");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *input) {
+    if (((tokenize_options *)input)->model == NULL)
+        argp_error(state, "--model DIR is needed: the folder of vocab.json and merges.txt");
 }
 
-static const struct argp tokenize_argp = { .options = options, .parser = parse, .doc = doc };
+static const cli_usage usage = {
+    .doc = doc, .table = { { rows, 0 } }, .hint = "; the text comes from stdin", .check = check
+};
 
 static mt_status read_stdin(char **text, size_t *n, mt_error *err) {
     size_t room = 0;
@@ -130,7 +117,7 @@ int cli_tokenize(int argc, char **argv) {
     char *text = NULL;
     size_t n;
     mt_error err;
-    cli_parse(&tokenize_argp, argc, argv, &o);
+    cli_parse(&usage, argc, argv, &o);
     cli_leave_interrupts();
     mt_status status = mt_tokenizer_open_folder(&t, o.model, &err);
     if (status == MT_OK)

@@ -34,45 +34,29 @@ typedef struct verify_options {
     bool rerun, fault;
 } verify_options;
 
-enum { KEY_RERUN = 512, KEY_FAULT };
-
-static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "Verifying:", 1 },
-    { "rerun", KEY_RERUN, 0, 0, "run every prefix again instead of one causal pass (slow)", 0 },
-    { "fault", KEY_FAULT, 0, 0, "damage the cache on purpose; show that the check notices", 0 },
-    { 0 },
+static const cli_option rows[] = {
+    { CLI_GROUP, .help = "Verification:" },
+    { CLI_FLAG, offsetof(verify_options, rerun), "rerun",
+      .help = "run every prefix again instead of one causal pass (slow)" },
+    { CLI_FLAG, offsetof(verify_options, fault), "fault",
+      .help = "inject faults into the cache; show that the check catches them" },
+    { .name = NULL },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    verify_options *o = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->engine;
-        return 0;
-    case KEY_RERUN:
-        o->rerun = true;
-        return 0;
-    case KEY_FAULT:
-        o->fault = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_unexpected(state, arg, "");
-        return 0;
-    case ARGP_KEY_END:
-        if (o->engine.kv != NULL && strcmp(o->engine.kv, "none") == 0)
-            argp_error(state, "--kv none has no cache to verify");
-        if (o->fault && o->rerun)
-            argp_error(state, "--fault goes without --rerun");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *input) {
+    const verify_options *o = input;
+    cli_check_engine(state, &o->engine);
+    if (o->engine.kv != NULL && strcmp(o->engine.kv, "none") == 0)
+        argp_error(state, "--kv none has no cache to verify");
+    if (o->fault && o->rerun)
+        argp_error(state, "--fault goes without --rerun");
 }
 
-static const struct argp_child children[] = { { &cli_engine_argp, 0, 0, 0 },
-                                              { &cli_no_output_argp, 0, 0, 0 },
-                                              { 0 } };
-static const struct argp verify_argp = { options, parse, 0, doc, children, 0, 0 };
+static const cli_usage usage = {
+    .doc = doc,
+    .table = { { rows, 0 }, CLI_ENGINE_TABLES(0), { cli_no_output_rows, 0 }, { cli_size_note, 0 } },
+    .check = check,
+};
 
 /* ---- runs and what they leave ---------------------------------------------------------------- */
 
@@ -384,7 +368,7 @@ int cli_verify(int argc, char **argv) {
     verify_options o = { 0 };
     cli_session s = { 0 };
     mt_error err;
-    cli_parse(&verify_argp, argc, argv, &o);
+    cli_parse(&usage, argc, argv, &o);
     mt_status status = cli_prepare(&s, &o.engine, true, &err);
     if (status == MT_OK && o.fault && o.engine.ctx == 0 && s.ctx > FAULT_CTX && s.P + 4 < FAULT_CTX)
         s.ctx = FAULT_CTX;

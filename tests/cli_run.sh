@@ -427,8 +427,12 @@ closed_pipe "a run that computes" $small --backend cpu --positions 1000000 --ctx
 
 for c in "" run generate tokenize verify sweep replay predict study; do
     begin "memtrace $c --help"
+    run $c -h
+    want ended 0
+    cp "$out" "$dir/help"
     run $c --help
     want ended 0
+    want cmp "$out" "$dir/help"
     want empty "$err"
     want grep -q '^Usage: memtrace' "$out"
     case $c in
@@ -524,6 +528,16 @@ for option in ctx prompt prompt-file prompt-ids prompt-tokens batch logits model
 b"
 done
 
+for option in ctx capacity trace prompt-file model policy; do
+    refused "--$option takes no option as its value" 2 "not the option --quiet" --backend none \
+        --$option --quiet
+done
+refused "--summary takes no option as its value" 2 "--summary: expected torch or stats, not the option -q" \
+    --backend none --summary -q
+begin "an option's name as a value, on purpose"
+run --backend none --ctx 2 --quiet "--trace=$dir/--quiet"
+want ended 0
+want [ -s "$dir/--quiet" ]
 refused "an unknown option" 2 "--nonsense" --nonsense
 refused "an unknown letter" 2 "'x'" -x
 refused "an ambiguous option" 2 "--pr" --pr 1
