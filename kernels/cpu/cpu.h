@@ -8,7 +8,7 @@
 #define MT_KERNELS_CPU_CPU_H
 
 #include "kernels/cpu/blas.h"
-#include "kernels/cpu/pool.h"
+#include "base/pool.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/device.h"
 

@@ -5,7 +5,7 @@
  * is the one whose description the thread has read. The caller works too, and then waits until all
  * chunks are done; a thread that did not wake up in time is not waited for. Threads look out for
  * the next job for a while and then sleep (futex) on a word that every job changes. */
-#include "kernels/cpu/pool.h"
+#include "base/pool.h"
 
 #include <linux/futex.h>
 #include <omp.h>
@@ -117,10 +117,6 @@ void mt_pool_run(mt_pool *p, void (*chunk)(void *context, size_t i), void *conte
         ;
     for (unsigned n; (n = atomic_load(&p->done)) != (unsigned)chunks;)
         wait_while(p, &p->done, n);
-}
-
-int mt_pool_threads(const mt_pool *p) {
-    return p->threads;
 }
 
 mt_status mt_pool_open(mt_pool **out, int threads, mt_error *err) {

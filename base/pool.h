@@ -1,11 +1,11 @@
-/* pool.h - the threads of the cpu back end.
+/* pool.h - threads that work on one job together.
  *
  * A job is a number of chunks; each thread takes the next chunk until none is left, so a thread
  * that the system puts aside holds up no more than the chunk it has. Between jobs the threads look
  * out for the next one for a moment and then sleep: jobs of one forward pass follow each other at
  * once, and an idle program costs nothing. Which thread does a chunk never changes its result. */
-#ifndef MT_KERNELS_CPU_POOL_H
-#define MT_KERNELS_CPU_POOL_H
+#ifndef MT_BASE_POOL_H
+#define MT_BASE_POOL_H
 
 #include <stddef.h>
 
@@ -20,7 +20,6 @@ mt_status mt_pool_open(mt_pool **out, int threads, mt_error *err);
  * One caller at a time. */
 void mt_pool_run(mt_pool *p, void (*chunk)(void *context, size_t i), void *context, size_t chunks);
 
-int mt_pool_threads(const mt_pool *p);
 void mt_pool_close(mt_pool *p); /* NULL is allowed */
 
 #endif
