@@ -91,7 +91,8 @@ NVCCFLAGS += -std=c++17 -O3 -lineinfo -I. -D_GNU_SOURCE -Werror all-warnings \
              -Xcompiler -Wall,-Wextra,-Werror,-fPIC $(foreach a,$(CUDA_ARCHS),-gencode \
              arch=compute_$(a),code=sm_$(a)) -gencode \
              arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
-CUDA_OBJECTS := $(CUDA_SOURCES:kernels/cuda/%.cu=$(BUILD)/cuda/%.o) $(BUILD)/cuda/status.o
+CUDA_BASE := status text array # what it needs of base/
+CUDA_OBJECTS := $(CUDA_SOURCES:kernels/cuda/%.cu=$(BUILD)/cuda/%.o) $(CUDA_BASE:%=$(BUILD)/cuda/%.o)
 
 ifeq ($(CUDA_MISSING),)
 cuda: $(CUDA_BACKEND)
@@ -105,7 +106,7 @@ $(BUILD)/cuda/%.o: kernels/cuda/%.cu
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/cuda/status.o: base/status.c
+$(CUDA_BASE:%=$(BUILD)/cuda/%.o): $(BUILD)/cuda/%.o: base/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -c -o $@ $<
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 mt_status mt_json_object(json_t **out, const char *file, const unsigned char *text, uint64_t n,
                          uint64_t offset, mt_error *err) {

@@ -8,7 +8,7 @@
 #include "alloc/torch/internal.h"
 #include "base/output.h"
 #include "base/size.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "reports/meter.h"
 #include "traces/ops.h"
 #include "traces/schedule_check.h"

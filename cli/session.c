@@ -4,7 +4,7 @@
 
 #include "base/output.h"
 #include "base/size.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

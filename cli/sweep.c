@@ -9,7 +9,7 @@
 #include "cli/sweep.h"
 
 #include "base/size.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "reports/json.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/output.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

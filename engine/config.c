@@ -7,8 +7,8 @@
 
 #include "base/size.h"
 #include "base/json_file.h"
-#include "base/mapped_file.h"
-#include "base/printable.h"
+#include "base/mapped.h"
+#include "base/text.h"
 #include "engine/checkpoint/weights.h"
 
 enum {

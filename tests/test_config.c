@@ -10,7 +10,6 @@
 
 #include "base/size.h"
 #include "engine/config.h"
-#include "base/printable.h"
 #include "engine/checkpoint/weights.h"
 #include "tests/temp_files.h"
 
@@ -380,25 +379,6 @@ static void test_json_fuzz(void **state) {
             mt_config_read(temp_write("config.json", text, i), &(mt_config){ 0 }, NULL), MT_BAD);
 }
 
-/* ---- text in messages --------------------------------------------------------------------- */
-
-static void test_printable(void **state) {
-    (void)state;
-    char b[16];
-    assert_string_equal(mt_printable(b, 16, "short", 5), "short");
-    assert_string_equal(mt_printable(b, 16, "", 0), "");
-    assert_string_equal(mt_printable(b, 16, "a\nb\0c\x7f", 6), "a\\x0ab\\x00c\\x7f");
-    assert_string_equal(mt_printable(b, 15, "a\nb\0c\x7f", 6), "a\\x0ab\\x00c...");
-    assert_string_equal(mt_printable(b, 16, "fifteen letters", 15), "fifteen letters");
-    assert_string_equal(mt_printable(b, 16, "sixteen letters!", 16), "sixteen lett...");
-    assert_string_equal(mt_printable(b, 16, "eleven bytü and more", 21), "eleven bytü...");
-    assert_string_equal(mt_printable(b, 16, "twelve byteü and more", 22), "twelve byte...");
-    assert_string_equal(mt_printable_path(b, 16, "/models/gpt2"), "/models/gpt2");
-    assert_string_equal(mt_printable_path(b, 16, "/home/me/models/gpt2"), ".../models/gpt2");
-    assert_string_equal(mt_printable_path(b, 16, "/home/me/m\n/gpt2"), "...e/m\\x0a/gpt2");
-    assert_string_equal(mt_printable_path(b, 16, "/a/long/way/ü/models/222"), ".../models/222");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dtypes),         cmocka_unit_test(test_presets),
@@ -408,7 +388,7 @@ int main(void) {
         cmocka_unit_test(test_json_accepted),  cmocka_unit_test(test_json_shape),
         cmocka_unit_test(test_json_refused),   cmocka_unit_test(test_json_syntax),
         cmocka_unit_test(test_json_deep),      cmocka_unit_test(test_json_not_a_file),
-        cmocka_unit_test(test_json_fuzz),      cmocka_unit_test(test_printable),
+        cmocka_unit_test(test_json_fuzz),
     };
     return cmocka_run_group_tests_name("config", tests, temp_setup, temp_teardown);
 }

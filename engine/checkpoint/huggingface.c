@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/size.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/stored.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "base/mapped_file.h"
-#include "base/printable.h"
+#include "base/mapped.h"
+#include "base/text.h"
 #include "engine/checkpoint/stored.h"
 
 enum {

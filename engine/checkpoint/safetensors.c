@@ -14,7 +14,7 @@
 
 #include "base/size.h"
 #include "base/json_file.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 enum { LENGTH_BYTES = 8, HEADER_MOST = 100 * 1000 * 1000 };
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/mapped_file.h"
+#include "base/mapped.h"
 
 #define MT_SAFETENSOR_DIMS 8
 

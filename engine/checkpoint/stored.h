@@ -4,7 +4,7 @@
 #define MT_ENGINE_CHECKPOINT_STORED_H
 
 #include "engine/config.h"
-#include "base/mapped_file.h"
+#include "base/mapped.h"
 
 typedef struct mt_stored {
     const unsigned char *data; /* little-endian elements, at any alignment */

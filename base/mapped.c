@@ -1,5 +1,5 @@
-/* mapped_file.c - see mapped_file.h. The descriptor is closed as soon as the mapping exists. */
-#include "base/mapped_file.h"
+/* mapped.c - see mapped_file.h. The descriptor is closed as soon as the mapping exists. */
+#include "base/mapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 static mt_status map_descriptor(mt_mapped *m, int fd, mt_error *err) {
     struct stat info;

@@ -1,9 +1,9 @@
-/* mapped_file.h - a whole file mapped for reading only.
+/* mapped.h - a whole file mapped for reading only.
  *
  * A file that another program shortens while it is mapped ends this one by a signal, as with every
  * mapping; checkpoints are taken to be files that do not change. */
-#ifndef MT_BASE_MAPPED_FILE_H
-#define MT_BASE_MAPPED_FILE_H
+#ifndef MT_BASE_MAPPED_H
+#define MT_BASE_MAPPED_H
 
 #include <stdint.h>
 
