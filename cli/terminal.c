@@ -17,15 +17,13 @@ const char *cli_shown(char buffer[CLI_SHOWN], const char *text) {
 }
 
 int cli_fail(mt_status status, const mt_error *err) {
-    char line[4 * sizeof err->text]; /* a byte becomes at most four characters */
     if (status == MT_OK || (status == MT_FAILED && cli_output_failed()))
         return status;
     if (status == MT_INTERRUPTED) {
         fputs("memtrace: interrupted\n", stderr);
         return status;
     }
-    fprintf(stderr, "memtrace: %s\n",
-            mt_printable(line, sizeof line, err->text, strlen(err->text)));
+    fprintf(stderr, "memtrace: %s\n", err->text);
     return status;
 }
 
