@@ -1,25 +1,8 @@
 /* size.c - see size.h. */
 #include "base/size.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* Reads the digits at *text and moves it past them; signs, blanks and overflow are refused. */
-static bool digits(const char **text, uint64_t *value) {
-    char *end;
-    if (!isdigit((unsigned char)**text))
-        return false;
-    errno = 0;
-    unsigned long long v = strtoull(*text, &end, 10);
-    if (errno != 0)
-        return false;
-    *value = v;
-    *text = end;
-    return true;
-}
 
 bool mt_parse_size(const char *text, uint64_t *bytes) {
     static const struct {
@@ -30,7 +13,7 @@ bool mt_parse_size(const char *text, uint64_t *bytes) {
         { "GiB", MT_GIB }, { "K", MT_KIB }, { "M", MT_MIB },   { "G", MT_GIB },
     };
     uint64_t n;
-    if (!digits(&text, &n))
+    if (!mt_digits(&text, &n))
         return false;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(text, units[i].name) == 0)
@@ -40,7 +23,7 @@ bool mt_parse_size(const char *text, uint64_t *bytes) {
 
 bool mt_parse_u64(const char *text, uint64_t least, uint64_t most, uint64_t *value) {
     uint64_t n;
-    if (!digits(&text, &n) || *text != '\0' || n < least || n > most)
+    if (!mt_digits(&text, &n) || *text != '\0' || n < least || n > most)
         return false;
     *value = n;
     return true;

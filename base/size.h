@@ -37,6 +37,25 @@ static inline uint64_t mt_round_up(uint64_t n, uint64_t step) {
 /* Reads a size such as "64KiB" that fills the whole string. False when it is none or overflows. */
 bool mt_parse_size(const char *text, uint64_t *bytes);
 
+/* Reads the decimal digits at *text and moves past them; false, and nothing moved, when there is
+ * none or the number does not fit. 19 digits always fit. */
+static inline bool mt_digits(const char **text, uint64_t *value) {
+    const char *at = *text;
+    uint64_t n = 0;
+    unsigned digit;
+    for (; (digit = (unsigned char)*at - (unsigned)'0') <= 9; at++) {
+        if (at - *text < 19)
+            n = n * 10 + digit;
+        else if (!mt_mul(n, 10, &n) || !mt_add(n, digit, &n))
+            return false;
+    }
+    if (at == *text)
+        return false;
+    *text = at;
+    *value = n;
+    return true;
+}
+
 /* Reads a decimal integer in [least, most] that fills the whole string. */
 bool mt_parse_u64(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 

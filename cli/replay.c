@@ -6,13 +6,12 @@
 
 #include "reports/optimum.h"
 #include "alloc/torch/internal.h"
-#include "base/output.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "reports/meter.h"
-#include "traces/ops.h"
-#include "traces/schedule_check.h"
-#include "traces/torch_check.h"
+#include "traces/check.h"
+#include "traces/replay.h"
+#include "reports/torch_pools.h"
 #include "reports/torch_summary.h"
 
 #include <inttypes.h>
@@ -89,48 +88,39 @@ static const cli_usage usage = { .doc = doc,
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Whether a file holds a schedule; a file that cannot be read is told by the check itself. */
-static bool holds_schedule(const char *path) {
-    char *data;
-    size_t n;
-    if (mt_input_read(path, (size_t)1 << 30, &data, &n, NULL) != MT_OK)
-        return false;
-    bool is = mt_is_schedule(data);
-    free(data);
-    return is;
+/* The pools around a difference, to be printed after it. */
+static void around(void *out, mt_alloc *a, uint32_t stream, uint64_t rounded) {
+    mt_torch_pools_print(out, (const torch *)mt_alloc_policy_of(a), stream, rounded);
 }
 
-/* One file; a difference is printed with the pools around it, a file that is no recording refused.
- */
-static mt_status check_file(const char *path, mt_torch_counts *traces,
-                            mt_schedule_counts *schedules, cli_progress *p, mt_error *err) {
+/* One file; a difference is a result, a file that is no recording a failure. */
+static mt_status check_file(const char *path, mt_check_counts *counts, cli_progress *p) {
+    mt_error err;
     char *text = NULL;
     size_t n = 0;
-    FILE *around = open_memstream(&text, &n);
-    mt_status status = holds_schedule(path) ? mt_schedule_check_to(path, schedules, around, err)
-                                            : mt_torch_check_to(path, traces, around, err);
-    if (around != NULL)
-        fclose(around);
+    FILE *pools = open_memstream(&text, &n);
+    mt_status status = pools != NULL ? mt_check(path, counts, around, pools, &err)
+                                     : mt_no_memory(&err, "a report");
+    if (pools != NULL)
+        fclose(pools);
     if (status != MT_OK)
         cli_progress_end(p);
     if (status == MT_CHECK)
-        printf("%s\n%s", err->text, text != NULL ? text : "");
+        printf("%s\n%s", err.text, text);
     else
-        cli_fail(status, err);
+        cli_fail(status, &err);
     free(text);
     return status;
 }
 
-static int check_files(const replay_options *o) {
-    mt_torch_counts traces = { 0 };
-    mt_schedule_counts schedules = { 0 };
+static mt_status check_files(const replay_options *o) {
+    mt_check_counts n = { 0 };
     mt_status worst = MT_OK;
     int different = 0, broken = 0;
     cli_progress p;
     cli_progress_start(&p, o->quiet, "checking", "files", (uint64_t)o->files.count);
     for (int i = 0; i < o->files.count && !cli_interrupted(); i++) {
-        mt_error err;
-        mt_status status = check_file(o->files.path[i], &traces, &schedules, &p, &err);
+        mt_status status = check_file(o->files.path[i], &n, &p);
         cli_progress_show(&p, (uint64_t)i + 1);
         different += status == MT_CHECK;
         broken += status != MT_OK && status != MT_CHECK;
@@ -140,13 +130,86 @@ static int check_files(const replay_options *o) {
     printf("%d files, %" PRIu64 " operations, %" PRIu64 " driver calls and places, %" PRIu64
            " blocks, %" PRIu64 " statistics, %" PRIu64
            " events: %d files differ, %d cannot be read\n",
-           o->files.count, traces.operations + schedules.operations,
-           schedules.calls + schedules.places, traces.blocks,
-           traces.statistics + 14 * schedules.markers, traces.history, different, broken);
+           o->files.count, n.operations, n.calls + n.places, n.blocks, n.statistics, n.history,
+           different, broken);
     return cli_interrupted() ? MT_INTERRUPTED : worst;
 }
 
 /* ---- replaying ------------------------------------------------------------------------------- */
+
+/* The policies side by side, and behind them, if the optimum is asked for, `direct` on a device
+ * without limit, which serves every request that the optimum is then found for. */
+typedef struct session {
+    const replay_options *o;
+    cli_list policies;
+    size_t n; /* of the arrays, [policies.count + 1] */
+    mt_source **source;
+    mt_alloc **alloc;
+    mt_meter *meter;
+    mt_optimum *optimum;
+    mt_replay replay;
+    mt_reader *in;
+} session;
+
+static int is_policy(const char *word) {
+    return mt_policy_known(word);
+}
+
+static mt_status open_alloc(session *s, const char *policy, uint64_t capacity, uint64_t granularity,
+                            mt_error *err) {
+    size_t i = s->n;
+    MT_TRY(mt_source_sim(&s->source[i], capacity, granularity, err));
+    s->n++;
+    return mt_alloc_open(&s->alloc[i], s->source[i], policy, err);
+}
+
+static mt_status open_policies(session *s, mt_error *err) {
+    const replay_options *o = s->o;
+    for (size_t i = 0; i < s->policies.count; i++) {
+        MT_TRY(open_alloc(s, s->policies.value[i], o->capacity > 0 ? o->capacity : 1024 * MT_GIB,
+                          o->granularity > 0 ? o->granularity : 2 * MT_MIB, err));
+        if (o->summary != 0 && mt_alloc_policy_of(s->alloc[i])->ops != &mt_policy_torch)
+            return mt_fail(err, MT_BAD, "--summary needs the torch policy, not %.100s",
+                           s->policies.value[i]);
+        mt_meter_start(&s->meter[i], s->alloc[i]);
+    }
+    return MT_OK;
+}
+
+static mt_status open_session(session *s, mt_error *err) {
+    const char *policy = s->o->policy != NULL ? s->o->policy : "torch";
+    MT_TRY(cli_list_read(&s->policies, "policy", policy, is_policy, err));
+    size_t most = s->policies.count + 1;
+    s->source = calloc(most, sizeof(mt_source *));
+    s->alloc = calloc(most, sizeof(mt_alloc *));
+    s->meter = calloc(most, sizeof *s->meter);
+    if (s->source == NULL || s->alloc == NULL || s->meter == NULL)
+        return mt_no_memory(err, "policies");
+    MT_TRY(open_policies(s, err));
+    if (s->o->optimum) {
+        MT_TRY(mt_optimum_open(&s->optimum, err));
+        MT_TRY(open_alloc(s, "direct", UINT64_MAX / 2, 4 * MT_KIB, err));
+        mt_alloc_listen(s->alloc[s->n - 1], mt_optimum_listener(s->optimum));
+    }
+    MT_TRY(mt_replay_open(&s->replay, s->alloc, s->n, err));
+    return mt_reader_open(&s->in, s->o->files.path[0], err);
+}
+
+static void close_session(session *s) {
+    mt_reader_close(s->in);
+    mt_replay_close(&s->replay);
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->alloc[i] != NULL)
+            mt_alloc_unlisten(s->alloc[i]);
+        mt_alloc_close(s->alloc[i]);
+        s->source[i]->close(s->source[i]);
+    }
+    mt_optimum_close(s->optimum);
+    free(s->source);
+    free(s->alloc);
+    free(s->meter);
+    cli_list_free(&s->policies);
+}
 
 static void print_row(const char *policy, const mt_meter_row *r, uint64_t refused) {
     printf("%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
@@ -155,74 +218,41 @@ static void print_row(const char *policy, const mt_meter_row *r, uint64_t refuse
            r->cached, r->peak_reserved - r->peak_requested, r->calls, r->bumps, refused);
 }
 
-static mt_status print_summary(const replay_options *o, mt_alloc *a, mt_error *err) {
-    mt_policy *p = mt_alloc_policy_of(a);
-    if (o->summary == 0)
-        return MT_OK;
-    if (p->ops != &mt_policy_torch)
-        return mt_fail(err, MT_BAD, "--summary needs the torch policy, not %s", p->ops->name);
-    (o->summary == 1 ? mt_torch_summary : mt_torch_statistics)(stdout, &((torch *)p)->stats);
+static void print_refused(const session *s, const mt_refused *r) {
+    const mt_refusal *f = &r->first;
+    char path[1000];
+    if (r->count == 0)
+        return;
+    printf("# first refused: %" PRIu64 " bytes at %s:%" PRIu64 ": largest free block %" PRIu64
+           ", free in segments %" PRIu64 ", left on the device %" PRIu64 "\n",
+           f->request.bytes, mt_printable_path(path, sizeof path, s->in->path), r->line,
+           f->largest_free, f->free_total, f->source_free);
+}
+
+static mt_status print_summary(const session *s, size_t i) {
+    const torch_stats *stats = &((const torch *)mt_alloc_policy_of(s->alloc[i]))->stats;
+    if (s->o->summary != 0)
+        (s->o->summary == 1 ? mt_torch_summary : mt_torch_statistics)(stdout, stats);
     return MT_OK;
 }
 
-/* *least: the lowest peak of the policies that served everything. */
-static mt_status replay_one(const replay_options *o, const mt_ops *ops, const char *policy,
-                            uint64_t *least, uint64_t *refusals, mt_error *err) {
-    mt_source *source;
-    mt_alloc *a = NULL;
-    mt_meter meter;
+/* The row of a policy. *least: the lowest peak of those that served everything. */
+static mt_status print_policy(session *s, size_t i, uint64_t *least, mt_error *err) {
+    const mt_refused *refused = &s->replay.refused[i];
     mt_meter_row row;
-    uint64_t refused = 0;
-    uint64_t capacity = o->capacity > 0 ? o->capacity : 1024 * MT_GIB;
-    MT_TRY(mt_source_sim(&source, capacity, o->granularity > 0 ? o->granularity : 2 * MT_MIB, err));
-    mt_status status = mt_alloc_open(&a, source, policy, err);
-    if (status == MT_OK) {
-        mt_meter_start(&meter, a);
-        status = mt_ops_run(ops, a, &refused, cli_interrupted, err);
-    }
-    if (status == MT_OK)
-        status = mt_alloc_check(a, err);
-    if (status == MT_OK) {
-        mt_meter_read(&meter, &row);
-        print_row(policy, &row, refused);
-        *refusals += refused;
-        if (refused == 0 && row.peak_reserved < *least)
-            *least = row.peak_reserved;
-        status = print_summary(o, a, err);
-    }
-    if (a != NULL)
-        mt_alloc_unlisten(a);
-    mt_alloc_close(a);
-    source->close(source);
-    return status;
-}
-
-/* Requests and frees as direct serves them, which holds nothing back. */
-static mt_status bounds_of(const mt_ops *ops, mt_optimum *optimum, mt_source *source,
-                           mt_bounds *bounds, mt_error *err) {
-    mt_alloc *a;
-    uint64_t refused;
-    MT_TRY(mt_alloc_open(&a, source, "direct", err));
-    mt_alloc_listen(a, mt_optimum_listener(optimum));
-    mt_status status = mt_ops_run(ops, a, &refused, cli_interrupted, err);
-    mt_alloc_unlisten(a);
-    mt_alloc_close(a);
-    return status == MT_OK ? mt_optimum_solve(optimum, bounds, err) : status;
+    MT_TRY(mt_alloc_check(s->alloc[i], err));
+    mt_meter_read(&s->meter[i], &row);
+    print_row(s->policies.value[i], &row, refused->count);
+    print_refused(s, refused);
+    if (refused->count == 0 && row.peak_reserved < *least)
+        *least = row.peak_reserved;
+    return print_summary(s, i);
 }
 
 /* The row of the best packing; never above what a policy of this run needed. */
-static mt_status replay_optimum(const mt_ops *ops, uint64_t least, mt_error *err) {
-    mt_optimum *optimum;
-    mt_source *source;
+static mt_status print_optimum(const session *s, uint64_t least, mt_error *err) {
     mt_bounds b;
-    MT_TRY(mt_optimum_open(&optimum, err));
-    mt_status status = mt_source_sim(&source, UINT64_MAX / 2, 4 * MT_KIB, err);
-    if (status == MT_OK) {
-        status = bounds_of(ops, optimum, source, &b, err);
-        source->close(source);
-    }
-    mt_optimum_close(optimum);
-    MT_TRY(status);
+    MT_TRY(mt_optimum_solve(s->optimum, &b, err));
     const mt_meter_row row = { .peak_requested = b.low,
                                .peak_reserved = b.high < least ? b.high : least };
     printf("# optimum: one range of addresses needs %s%" PRIu64 "; the least was found by %s\n",
@@ -231,50 +261,34 @@ static mt_status replay_optimum(const mt_ops *ops, uint64_t least, mt_error *err
     return MT_OK;
 }
 
-static int is_policy(const char *word) {
-    return mt_policy_known(word);
-}
-
-/* Looks at every policy before anything is printed. */
-static mt_status check_policies(const replay_options *o, const cli_list *policies, mt_error *err) {
-    for (size_t i = 0; i < policies->count; i++) {
-        MT_TRY(sweep_check_policy(policies->value[i], err));
-        if (o->summary != 0 && strncmp(policies->value[i], "torch", 5) != 0)
-            return mt_fail(err, MT_BAD, "--summary needs the torch policy, not %.100s",
-                           policies->value[i]);
+static mt_status print_rows(session *s, mt_error *err) {
+    char path[1000];
+    uint64_t least = UINT64_MAX, refused = 0;
+    printf("# memtrace %s\n# command replay\n# file %s\n# requests %" PRIu64 "\n# units bytes\n",
+           MT_VERSION, mt_printable_path(path, sizeof path, s->o->files.path[0]),
+           s->replay.requests);
+    printf("# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
+           "bumps refused\n");
+    for (size_t i = 0; i < s->policies.count; i++) {
+        MT_TRY(print_policy(s, i, &least, err));
+        refused += s->replay.refused[i].count;
     }
+    if (s->optimum != NULL)
+        MT_TRY(print_optimum(s, least, err));
+    if (refused > 0)
+        return mt_fail(err, MT_NO_MEMORY,
+                       "out of device memory (--capacity): requests refused: %" PRIu64, refused);
     return MT_OK;
 }
 
 static mt_status replay(const replay_options *o, mt_error *err) {
-    mt_ops ops;
-    cli_list policies;
-    uint64_t least = UINT64_MAX, refusals = 0;
-    mt_status status =
-        cli_list_read(&policies, "policy", o->policy != NULL ? o->policy : "torch", is_policy, err);
+    session s = { .o = o };
+    mt_status status = open_session(&s, err);
     if (status == MT_OK)
-        status = check_policies(o, &policies, err);
+        status = mt_replay_all(&s.replay, s.in, cli_interrupted, err);
     if (status == MT_OK)
-        status = mt_ops_read(&ops, o->files.path[0], err);
-    if (status == MT_OK) {
-        char path[1000];
-        printf("# memtrace %s\n# command replay\n# file %s\n# requests %" PRIu64
-               "\n# units bytes\n",
-               MT_VERSION, mt_printable_path(path, sizeof path, o->files.path[0]), ops.requests);
-        printf(
-            "# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
-            "bumps refused\n");
-        for (size_t i = 0; status == MT_OK && i < policies.count; i++)
-            status = replay_one(o, &ops, policies.value[i], &least, &refusals, err);
-        if (status == MT_OK && o->optimum)
-            status = replay_optimum(&ops, least, err);
-        if (status == MT_OK && refusals > 0)
-            status = mt_fail(err, MT_NO_MEMORY,
-                             "%" PRIu64 " requests were refused: out of device memory (--capacity)",
-                             refusals);
-        mt_ops_free(&ops);
-    }
-    cli_list_free(&policies);
+        status = print_rows(&s, err);
+    close_session(&s);
     return status;
 }
 
@@ -284,7 +298,7 @@ int cli_replay(int argc, char **argv) {
     mt_status status;
     cli_parse(&usage, argc, argv, &o);
     if (o.check) {
-        status = (mt_status)check_files(&o);
+        status = check_files(&o);
     } else {
         status = replay(&o, &err);
         cli_fail(status, &err);

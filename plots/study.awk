@@ -186,7 +186,6 @@ function finish() {
     if (bad == "") {
         print "bad = ''"
         printf "contexts = %d\n", rows
-        if (ending != "") finding = finding "; " ending " after " counted(rows, "context")
-        say("title", finding, 400); say("settings", setup(), 200)
+        say("ending", ending, 30); say("finding", finding, 400); say("settings", setup(), 200)
     }
 }

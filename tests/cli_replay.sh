@@ -57,7 +57,7 @@ refused "a check with a policy" 2 "from each file" replay --check --policy torch
 echo nonsense >"$dir/nonsense"
 refused "a file that is no run" 2 "nonsense" replay "$dir/nonsense"
 sed '300d' "$dir/run.trace" >"$dir/broken.trace"
-refused "a trace with a line missing" 2 "broken.trace, line 300" replay "$dir/broken.trace"
+refused "a trace with a line missing" 2 "broken.trace:300: " replay "$dir/broken.trace"
 
 recording=$shared/golden/torch-alloc/kv--default.tsv.gz
 if [ -e "$recording" ]; then

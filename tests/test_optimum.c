@@ -14,7 +14,7 @@
 #include "reports/optimum.h"
 #include "reports/pack.h"
 #include "base/size.h"
-#include "traces/ops.h"
+#include "traces/replay.h"
 
 static uint64_t seed = 88172645463325252;
 
@@ -177,58 +177,69 @@ static size_t policy_count(void) {
     return sizeof policies / sizeof *policies - (mt_jemalloc_built() ? 0 : 2);
 }
 
-/* Runs ops through a policy; *bounds of what it was asked, if wanted. Returns its peak. */
-static uint64_t run(const mt_ops *ops, const char *policy, mt_bounds *bounds) {
-    mt_source *s;
-    mt_alloc *a;
-    mt_optimum *o;
-    uint64_t refused;
-    mt_error err = { MT_OK, "" };
-    assert_int_equal(mt_source_sim(&s, 1024 * MT_GIB, 4 * MT_KIB, &err), MT_OK);
-    if (mt_alloc_open(&a, s, policy, &err) != MT_OK)
-        fail_msg("%s", err.text);
-    assert_int_equal(mt_optimum_open(&o, &err), MT_OK);
-    if (bounds != NULL)
-        mt_alloc_listen(a, mt_optimum_listener(o));
-    if (mt_ops_run(ops, a, &refused, NULL, &err) != MT_OK)
-        fail_msg("%s", err.text);
-    assert_int_equal(refused, 0);
-    uint64_t peak = mt_alloc_ledger(a)->reserved.peak;
-    if (bounds != NULL) {
-        if (mt_optimum_solve(o, bounds, &err) != MT_OK)
-            fail_msg("%s", err.text);
-        assert_int_equal(bounds->low, mt_alloc_ledger(a)->requested.peak);
+#define POLICIES (sizeof policies / sizeof *policies + 1)
+
+/* All policies side by side, direct at the end with the optimum's listener. */
+typedef struct race {
+    mt_source *source[POLICIES];
+    mt_alloc *alloc[POLICIES];
+    size_t n;
+    mt_optimum *optimum;
+    mt_replay replay;
+    mt_error err;
+} race;
+
+static void start(race *r) {
+    *r = (race){ .n = policy_count() + 1 };
+    for (size_t i = 0; i < r->n; i++) {
+        const char *policy = i + 1 < r->n ? policies[i] : "direct";
+        assert_int_equal(mt_source_sim(&r->source[i], 1024 * MT_GIB, 4 * MT_KIB, &r->err), MT_OK);
+        if (mt_alloc_open(&r->alloc[i], r->source[i], policy, &r->err) != MT_OK)
+            fail_msg("%s", r->err.text);
     }
-    mt_optimum_close(o);
-    mt_alloc_close(a);
-    s->close(s);
-    return peak;
+    assert_int_equal(mt_optimum_open(&r->optimum, &r->err), MT_OK);
+    mt_alloc_listen(r->alloc[r->n - 1], mt_optimum_listener(r->optimum));
+    assert_int_equal(mt_replay_open(&r->replay, r->alloc, r->n, &r->err), MT_OK);
 }
 
-static void compare(const mt_ops *ops, const char *name) {
+static void ask(race *r, mt_item_kind kind, uint32_t live, uint64_t bytes) {
+    const mt_item item = { .kind = kind, .live = live, .bytes = bytes, .layer = -1 };
+    if (mt_replay_item(&r->replay, &item, &r->err) != MT_OK)
+        fail_msg("%s", r->err.text);
+}
+
+/* No policy holds less than the optimum. */
+static void finish(race *r, const char *name) {
     mt_bounds b;
-    run(ops, "direct", &b);
+    mt_alloc *last = r->alloc[r->n - 1];
+    if (mt_optimum_solve(r->optimum, &b, &r->err) != MT_OK)
+        fail_msg("%s", r->err.text);
+    assert_int_equal(b.low, mt_alloc_ledger(last)->requested.peak);
     assert_true(b.low <= b.high && b.high <= b.packed);
-    for (size_t p = 0; p < policy_count(); p++) {
-        uint64_t peak = run(ops, policies[p], NULL);
+    for (size_t i = 0; i < r->n; i++) {
+        uint64_t peak = mt_alloc_ledger(r->alloc[i])->reserved.peak;
+        assert_int_equal(r->replay.refused[i].count, 0);
         if (peak < b.high)
-            fail_msg("%s: %s holds %ju at most, the optimum %ju (%s)", name, policies[p],
-                     (uintmax_t)peak, (uintmax_t)b.high, b.how);
+            fail_msg("%s: %s holds %ju at most, the optimum %ju (%s)", name,
+                     mt_alloc_policy(r->alloc[i]), (uintmax_t)peak, (uintmax_t)b.high, b.how);
+        mt_alloc_unlisten(r->alloc[i]);
+        mt_alloc_close(r->alloc[i]);
+        r->source[i]->close(r->source[i]);
     }
+    mt_optimum_close(r->optimum);
+    mt_replay_close(&r->replay);
 }
 
-static void any_ops(mt_ops *ops, uint32_t n, uint32_t most, unsigned bits) {
-    uint32_t live[200], lives = 0;
-    *ops = (mt_ops){ .op = calloc(n, sizeof *ops->op), .n = n };
-    assert_non_null(ops->op);
+/* n requests and frees, at most `most` live at a time, of up to 2^bits bytes. */
+static void any_requests(race *r, uint32_t n, uint32_t most, unsigned bits) {
+    uint32_t live[200], lives = 0, next = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (lives == 0 || (lives < most && below(2) == 0)) {
-            ops->op[i] = (mt_op){ .id = ops->requests, .kind = MT_OP_GET, .layer = -1 };
-            ops->op[i].bytes = 1 + below(UINT64_C(1) << below(bits));
-            live[lives++] = (uint32_t)ops->requests++;
+            ask(r, MT_ITEM_ALLOC, next, 1 + below(UINT64_C(1) << below(bits)));
+            live[lives++] = next++;
         } else {
             uint32_t k = (uint32_t)below(lives);
-            ops->op[i] = (mt_op){ .id = live[k], .kind = MT_OP_PUT };
+            ask(r, MT_ITEM_FREE, live[k], 0);
             live[k] = live[--lives];
         }
     }
@@ -237,10 +248,11 @@ static void any_ops(mt_ops *ops, uint32_t n, uint32_t most, unsigned bits) {
 static void test_random_traces(void **state) {
     (void)state;
     for (uint32_t t = 0; t < few(1000) + 10; t++) {
-        mt_ops ops;
-        any_ops(&ops, 20 + (uint32_t)below(600), 1 + (uint32_t)below(100), 1 + (unsigned)below(25));
-        compare(&ops, "random trace");
-        mt_ops_free(&ops);
+        race r;
+        start(&r);
+        any_requests(&r, 20 + (uint32_t)below(600), 1 + (uint32_t)below(100),
+                     1 + (unsigned)below(25));
+        finish(&r, "random trace");
     }
 }
 
@@ -248,16 +260,16 @@ static void test_random_traces(void **state) {
 static void test_patterns(void **state) {
     (void)state;
     for (uint32_t width = 1; width <= 24; width += 23) {
-        mt_ops ops = { .op = calloc(4000, sizeof *ops.op) };
+        race r;
+        uint32_t next = 0;
+        start(&r);
         for (uint32_t step = 0; step < 60; step++)
             for (uint32_t k = 0; k < width; k++) {
-                ops.op[ops.n++] =
-                    (mt_op){ .id = ops.requests++, .kind = MT_OP_GET, .bytes = 3072 * (step + 1) };
+                ask(&r, MT_ITEM_ALLOC, next++, 3072 * (step + 1));
                 if (step > 0)
-                    ops.op[ops.n++] = (mt_op){ .id = ops.requests - 1 - width, .kind = MT_OP_PUT };
+                    ask(&r, MT_ITEM_FREE, next - 1 - width, 0);
             }
-        compare(&ops, "growing cache");
-        mt_ops_free(&ops);
+        finish(&r, "growing cache");
     }
 }
 
@@ -280,18 +292,22 @@ static void test_schedules(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
-        mt_ops ops;
+        race r;
+        mt_reader *in;
         mt_error err;
         if (quick && strstr(names[i], "1000") == NULL)
             continue;
         snprintf(path, sizeof path, "%s/golden/hf-gpt2/schedule-%s.txt.gz",
                  shared != NULL ? shared : "../shared", names[i]);
-        if (mt_ops_read(&ops, path, &err) != MT_OK) {
+        if (mt_reader_open(&in, path, &err) != MT_OK) {
             printf("skipped: %s\n", err.text);
             skip();
         }
-        compare(&ops, names[i]);
-        mt_ops_free(&ops);
+        start(&r);
+        if (mt_replay_all(&r.replay, in, NULL, &err) != MT_OK)
+            fail_msg("%s", err.text);
+        finish(&r, names[i]);
+        mt_reader_close(in);
     }
 }
 

@@ -16,6 +16,7 @@
 #include "base/size.h"
 #include "reports/table.h"
 #include "traces/trace.h"
+#include "tests/read_events.h"
 #include "tests/temp_files.h"
 
 /* ---------------------------------------------------------------- running a stream */
@@ -63,8 +64,7 @@ static char *table_of(const char *path, bool as_live) {
     assert_int_equal(mt_table_open(&t, as_live ? &l.ledger : NULL, print_row, out, &err), MT_OK);
     l.listener = mt_table_listener(t);
     mt_listener listener = as_live ? (mt_listener){ live_event, &l } : l.listener;
-    if (mt_trace_read(path, listener, NULL, NULL, &err) != MT_OK ||
-        mt_table_status(t, &err) != MT_OK)
+    if (read_events(path, listener, NULL, NULL, &err) != MT_OK || mt_table_status(t, &err) != MT_OK)
         fail_msg("%s", err.text);
     assert_true((mt_table_ledger(t) == &l.ledger) == as_live);
     mt_table_close(t);

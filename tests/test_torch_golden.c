@@ -17,9 +17,9 @@
 #include <zlib.h>
 
 #include "alloc/torch/internal.h"
-#include "base/output.h"
 #include "base/size.h"
-#include "traces/torch_check.h"
+#include "traces/check.h"
+#include "traces/replay.h"
 #include "tests/temp_files.h"
 
 /* ---- folders -------------------------------------------------------------------------------- */
@@ -73,20 +73,20 @@ static void skip_without(int files, const char *what) {
 /* ---- scripted traces ------------------------------------------------------------------------ */
 
 typedef struct totals {
-    mt_torch_counts counts;
+    mt_check_counts counts;
     int files;
 } totals;
 
-static void check_trace(const char *path, void *context) {
+static void check_recording(const char *path, void *context) {
     totals *t = context;
     mt_error err = { MT_OK, "" };
-    if (mt_torch_check(path, &t->counts, &err) != MT_OK)
+    if (mt_check(path, &t->counts, NULL, NULL, &err) != MT_OK)
         fail_msg("%s", err.text);
     t->files++;
 }
 
 static void check_folder(const char *path, void *context) {
-    for_files(path, "", ".tsv.gz", 9, check_trace, context);
+    for_files(path, "", ".tsv.gz", 9, check_recording, context);
 }
 
 static void test_traces(void **state) {
@@ -104,291 +104,79 @@ static void test_traces(void **state) {
 
 /* ---- whole decodes -------------------------------------------------------------------------- */
 
-#define COUNTERS 14
-#define CALLS    65536
-
-/* A schedule being replayed. */
-typedef struct replay {
-    const char *path;
-    uint64_t line;
-    char options[256], release[32];
-    uint64_t device;
-    mt_source *source;
-    mt_alloc *alloc;
-    torch *torch;
-    mt_mem *mem; /* by number of the allocation */
-    size_t allocations, room;
-    char told[CALLS], made[CALLS]; /* driver calls since the last operation: recorded, our own */
-    char last_op;                  /* of our last call, if pages that the next may continue */
-    uint32_t last_segment;
-    uint64_t last_from, last_to;
-    size_t last_at;
-} replay;
-
-typedef struct replay_totals {
-    uint64_t files, events, markers, places;
-} replay_totals;
-
-#define FAIL(r, ...)                                                                               \
-    do {                                                                                           \
-        print_error("%s, line %llu\n", (r)->path, (unsigned long long)(r)->line);                  \
-        fail_msg(__VA_ARGS__);                                                                     \
-    } while (0)
-
-static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void append(char *text, const char *format, ...) {
-    size_t n = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + n, CALLS - n, format, args);
-    va_end(args);
-}
-
-/* Our driver calls as the recording writes them; neighbouring pages are one call. */
-static void on_driver(void *context, char op, uint32_t segment, uint64_t offset, uint64_t bytes) {
-    replay *r = context;
-    bool pages = op == 'P' || op == 'U';
-    bool joins = pages && r->last_op == op && r->last_segment == segment && r->last_to == offset;
-    if (joins)
-        r->made[r->last_at] = '\0';
-    else
-        r->last_from = offset;
-    r->last_op = pages ? op : 0;
-    r->last_segment = segment;
-    r->last_to = offset + bytes;
-    r->last_at = strlen(r->made);
-    if (pages)
-        append(r->made, "%c %u+%llu %llu\n", op, segment, (unsigned long long)r->last_from,
-               (unsigned long long)(r->last_to - r->last_from));
-    else if (op == 'M')
-        append(r->made, "S %llu\n", (unsigned long long)bytes);
-    else if (op == 'F')
-        append(r->made, "R %u\n", segment);
-}
-
-static void read_header(replay *r, const char *line) {
-    const char *at = strstr(line, "PYTORCH_CUDA_ALLOC_CONF=");
-    unsigned long long device;
-    if (at != NULL)
-        sscanf(at, "PYTORCH_CUDA_ALLOC_CONF=%255s", r->options);
-    at = strstr(line, "simulated, ");
-    if (at != NULL && sscanf(at, "simulated, %llu bytes", &device) == 1)
-        r->device = device;
-    sscanf(line, "# torch %31[^ +]", r->release);
-}
-
-static void open_replay(replay *r) {
-    char policy[400];
-    mt_error err = { MT_OK, "" };
-    assert_true(r->device > 0);
-    snprintf(policy, sizeof policy, "torch,version:%s%s%s", r->release, *r->options ? "," : "",
-             r->options);
-    assert_int_equal(mt_source_sim(&r->source, r->device, 2 * MT_MIB, &err), MT_OK);
-    if (mt_alloc_open(&r->alloc, r->source, policy, &err) != MT_OK)
-        FAIL(r, "%s", err.text);
-    r->torch = (torch *)mt_alloc_policy_of(r->alloc);
-    r->torch->base.core.driver = on_driver;
-    r->torch->base.core.driver_context = r;
-}
-
-static void compare_calls(replay *r) {
-    if (strcmp(r->told, r->made) != 0)
-        FAIL(r, "driver calls:\n%srecorded:\n%s", r->made, r->told);
-    *r->told = *r->made = '\0';
-    r->last_op = 0;
-}
-
-/* Reads a number at *at and moves past it. */
-static uint64_t number(replay *r, char **at) {
-    char *end;
-    uint64_t n = strtoull(*at, &end, 10);
-    if (end == *at)
-        FAIL(r, "expected a number at \"%.20s\"", *at);
-    *at = end;
-    return n;
-}
-
-/* "a SIZE" or "a SIZE SEGMENT+OFFSET". */
-static void do_alloc(replay *r, char *at, replay_totals *t) {
-    mt_request q = { .bytes = number(r, &at), .tag = MT_OTHER, .layer = -1 };
-    mt_error err = { MT_OK, "" };
-    mt_live_info info;
-    if (r->allocations == r->room) {
-        r->room = 2 * r->room + 1024;
-        r->mem = realloc(r->mem, r->room * sizeof *r->mem);
-        assert_non_null(r->mem);
-    }
-    mt_mem *mem = &r->mem[r->allocations++];
-    if (mt_alloc_get(r->alloc, &q, mem, &err) != MT_OK)
-        FAIL(r, "%s", err.text);
-    compare_calls(r);
-    if (*at != ' ')
-        return;
-    uint64_t segment = number(r, &at), offset = number(r, &at);
-    assert_int_equal(mt_alloc_info(r->alloc, *mem, &info, &err), MT_OK);
-    if (info.segment != segment || info.offset != offset)
-        FAIL(r, "placed at %u+%llu, recorded %llu+%llu", info.segment,
-             (unsigned long long)info.offset, (unsigned long long)segment,
-             (unsigned long long)offset);
-    t->places++;
-}
-
-static void do_free(replay *r, char *at) {
-    mt_error err = { MT_OK, "" };
-    uint64_t k = number(r, &at);
-    assert_true(k < r->allocations);
-    mt_mem *mem = &r->mem[r->allocations - 1 - k];
-    assert_true(mem->handle != 0);
-    if (mt_alloc_put(r->alloc, mem, &err) != MT_OK)
-        FAIL(r, "%s", err.text);
-    compare_calls(r);
-}
-
-static void begin_peaks(torch_stats *s) {
-    for (int p = 0; p < 3; p++)
-        for (int i = 0; i < TORCH_STAT_COUNT; i++)
-            s->pool[p][i].peak = s->pool[p][i].current;
-}
-
-/* "= STEP TOKENS" and the counters at this point. */
-static void check_marker(replay *r, char *at) {
-    static const char *const names[COUNTERS] = {
-        "allocated",      "reserved",       "requested",
-        "active",         "inactive_split", "inactive_split_blocks",
-        "segments",       "peak_allocated", "peak_reserved",
-        "peak_requested", "allocs",         "frees",
-        "device_allocs",  "device_frees",
-    };
-    const torch_stat *s = r->torch->stats.pool[0];
-    const uint64_t ours[COUNTERS] = {
-        s[TORCH_allocated_bytes].current,
-        s[TORCH_reserved_bytes].current,
-        s[TORCH_requested_bytes].current,
-        s[TORCH_active_bytes].current,
-        s[TORCH_inactive_split_bytes].current,
-        s[TORCH_inactive_split].current,
-        s[TORCH_segment].current,
-        s[TORCH_allocated_bytes].peak,
-        s[TORCH_reserved_bytes].peak,
-        s[TORCH_requested_bytes].peak,
-        s[TORCH_allocation].allocated,
-        s[TORCH_allocation].freed,
-        r->torch->stats.num_device_alloc,
-        r->torch->stats.num_device_free,
-    };
-    for (int blanks = 0; blanks < 2; blanks++) {
-        at = strchr(at + 1, ' ');
-        assert_non_null(at);
-    }
-    for (int i = 0; i < COUNTERS; i++) {
-        uint64_t recorded = number(r, &at);
-        if (ours[i] != recorded)
-            FAIL(r, "%s is %llu, recorded %llu", names[i], (unsigned long long)ours[i],
-                 (unsigned long long)recorded);
-    }
-    if (*at != '\0')
-        FAIL(r, "more than %d counters", COUNTERS);
-    begin_peaks(&r->torch->stats);
-}
-
-/* The ledger says the same in its own words. */
-static void check_ledger(const replay *r) {
-    const mt_ledger *l = mt_alloc_ledger(r->alloc);
-    const torch_stat *s = r->torch->stats.pool[0];
-    mt_error err = { MT_OK, "" };
-    if (mt_alloc_check(r->alloc, &err) != MT_OK)
-        FAIL(r, "%s", err.text);
-    assert_int_equal(l->requested.current, s[TORCH_requested_bytes].current);
-    assert_int_equal(l->requested.current + l->rounding, s[TORCH_allocated_bytes].current);
-    assert_int_equal(l->reserved.current, s[TORCH_reserved_bytes].current);
-    if (!r->torch->options.expandable_segments)
-        assert_int_equal(l->split, s[TORCH_inactive_split_bytes].current);
-}
-
-static void replay_line(replay *r, char *line, replay_totals *t) {
-    if (*line == '#') {
-        read_header(r, line);
-        return;
-    }
-    if (r->alloc == NULL)
-        open_replay(r);
-    switch (*line) {
-    case 'a':
-        do_alloc(r, line + 1, t);
-        t->events++;
-        break;
-    case 'f':
-        do_free(r, line + 1);
-        t->events++;
-        break;
-    case '=':
-        check_marker(r, line + 1);
-        check_ledger(r);
-        t->markers++;
-        break;
-    case 'S':
-    case 'R':
-    case 'P':
-    case 'U':
-        append(r->told, "%s\n", line);
-        break;
-    default:
-        FAIL(r, "unknown line \"%.40s\"", line);
-    }
-}
-
-static void close_replay(replay *r) {
-    mt_alloc_close(r->alloc);
-    assert_int_equal(r->source->used, 0);
-    r->source->close(r->source);
-    free(r->mem);
-    free(r);
-}
-
-static void replay_file(const char *path, void *context) {
-    replay_totals *t = context;
-    mt_error err = { MT_OK, "" };
-    char *data, *line, *end;
-    size_t n;
-    replay *r = calloc(1, sizeof *r);
-    assert_non_null(r);
-    r->path = path;
-    if (mt_input_read(path, (size_t)1 << 30, &data, &n, &err) != MT_OK)
-        FAIL(r, "%s", err.text);
-    uint64_t markers = t->markers;
-    for (line = data; *line != '\0'; line = end + 1) {
-        end = strchr(line, '\n');
-        assert_non_null(end);
-        *end = '\0';
-        r->line++;
-        replay_line(r, line, t);
-    }
-    assert_true(t->markers > markers);
-    t->files++;
-    close_replay(r);
-    free(data);
-}
-
-static void replay_folder(const char *begins, int step) {
+static void check_schedules(const char *begins, int step) {
     char folder[600];
-    replay_totals t = { 0 };
+    totals t = { 0 };
     snprintf(folder, sizeof folder, "%s/hf-gpt2", golden());
-    skip_without(for_files(folder, begins, ".txt.gz", step, replay_file, &t), begins);
-    print_message("%llu recordings %s agree: %llu events, %llu markers, %llu places\n",
-                  (unsigned long long)t.files, begins, (unsigned long long)t.events,
-                  (unsigned long long)t.markers, (unsigned long long)t.places);
-    assert_true(t.events > 0);
+    skip_without(for_files(folder, begins, ".txt.gz", step, check_recording, &t), begins);
+    print_message("%d recordings %s agree: %llu operations, %llu driver calls, %llu places, "
+                  "%llu counters\n",
+                  t.files, begins, (unsigned long long)t.counts.operations,
+                  (unsigned long long)t.counts.calls, (unsigned long long)t.counts.places,
+                  (unsigned long long)t.counts.statistics);
+    assert_true(t.counts.operations > 0 && t.counts.calls > 0 && t.counts.statistics > 0);
+    assert_true((t.counts.places > 0) == (strcmp(begins, "placed-") == 0));
 }
 
 static void test_placed(void **state) {
     (void)state;
-    replay_folder("placed-", 3);
+    check_schedules("placed-", 3);
 }
 
 static void test_schedules(void **state) {
     (void)state;
-    replay_folder("schedule-", 5);
+    check_schedules("schedule-", 5);
+}
+
+/* The ledger says the same as PyTorch's statistics, in its own words. */
+static void compare_ledger(mt_alloc *a) {
+    const torch *t = (const torch *)mt_alloc_policy_of(a);
+    const torch_stat *s = t->stats.pool[0];
+    const mt_ledger *l = mt_alloc_ledger(a);
+    assert_int_equal(l->requested.current, s[TORCH_requested_bytes].current);
+    assert_int_equal(l->requested.current + l->rounding, s[TORCH_allocated_bytes].current);
+    assert_int_equal(l->reserved.current, s[TORCH_reserved_bytes].current);
+    if (!t->options.expandable_segments)
+        assert_int_equal(l->split, s[TORCH_inactive_split_bytes].current);
+}
+
+static void ledger_of(const char *path, void *context) {
+    mt_reader *in;
+    mt_item item;
+    mt_source *source;
+    mt_alloc *a = NULL;
+    mt_replay replay;
+    mt_error err;
+    int *marks = context;
+    assert_int_equal(mt_reader_open(&in, path, &err), MT_OK);
+    assert_int_equal(mt_source_sim(&source, 48 * MT_GIB, 2 * MT_MIB, &err), MT_OK);
+    do {
+        assert_int_equal(mt_reader_next(in, &item, &err), MT_OK);
+        if (a == NULL && item.kind != MT_ITEM_NOTE) {
+            assert_int_equal(mt_alloc_open(&a, source, in->settings.policy, &err), MT_OK);
+            assert_int_equal(mt_replay_open(&replay, &a, 1, &err), MT_OK);
+        }
+        if (a != NULL)
+            assert_int_equal(mt_replay_item(&replay, &item, &err), MT_OK);
+        if (item.kind == MT_ITEM_MARK) {
+            compare_ledger(a);
+            ++*marks;
+        }
+    } while (item.kind != MT_ITEM_END);
+    mt_replay_close(&replay);
+    mt_alloc_close(a);
+    assert_int_equal(source->used, 0);
+    source->close(source);
+    mt_reader_close(in);
+}
+
+static void test_ledger(void **state) {
+    (void)state;
+    char folder[600];
+    int marks = 0;
+    snprintf(folder, sizeof folder, "%s/hf-gpt2", golden());
+    skip_without(for_files(folder, "schedule-", ".txt.gz", 5, ledger_of, &marks), "schedules");
+    assert_true(marks > 0);
 }
 
 /* ---- broken recordings ---------------------------------------------------------------------- */
@@ -430,9 +218,9 @@ static const char recording[] = HEADER
     "~ segment_free 0 0 12582912\n";
 
 static mt_status check_text(const char *text, size_t n, mt_error *err) {
-    mt_torch_counts counts = { 0 };
+    mt_check_counts counts = { 0 };
     *err = (mt_error){ MT_OK, "" };
-    return mt_torch_check(temp_write("recording.tsv", text, n), &counts, err);
+    return mt_check(temp_write("recording.tsv", text, n), &counts, NULL, NULL, err);
 }
 
 static void test_recording(void **state) {
@@ -474,9 +262,9 @@ static void test_changed(void **state) {
     broken("active_allocated", "active_pending_free", MT_CHECK, 12);
     broken("inactive\tlarge", "inactive\tsmall", MT_CHECK, 13);
     broken("11534336\tinactive", "0\tinactive", MT_CHECK, 13);
-    broken("snap\t2", "snap\t1", MT_CHECK, 13);
-    broken("snap\t2", "snap\t3", MT_CHECK, 13);
-    broken("snap\t2", "snap\t99999999999", MT_BAD, 11);
+    broken("snap\t2", "snap\t1", MT_CHECK, 12);
+    broken("snap\t2", "snap\t3", MT_BAD, 14);
+    broken("snap\t2", "snap\t99999999999", MT_BAD, 14);
     broken("\t0\tF0", "\t0\tF1", MT_CHECK, 18);
     broken("allocated 23068672", "allocated 23068671", MT_CHECK, 19);
     broken("num_device_free 1", "num_device_free 0", MT_CHECK, 21);
@@ -507,7 +295,7 @@ static void test_not_operations(void **state) {
     broken("a\t0\t", "\t0\t", MT_BAD, 8);
     broken("a\t0\t", "a\tzero\t", MT_BAD, 8);
     broken("a\t0\t", "a\t-1\t", MT_BAD, 8);
-    broken("a\t0\t", "a\t99999999999\t", MT_BAD, 8);
+    broken("a\t0\t", "a\t99999999999\t", MT_BAD, 9);
     broken("a\t0\t11534336", "a\t0\t0", MT_BAD, 8);
     broken("a\t0\t11534336", "a\t0\tlots", MT_BAD, 8);
     broken("a\t0\t11534336", "a\t0\t18446744073709551615", MT_CHECK, 8);
@@ -522,10 +310,10 @@ static void test_not_operations(void **state) {
     broken("snap\t2\n", "", MT_BAD, 11);
     broken("! num_device_alloc 1", "! num_device_alloc", MT_BAD, 20);
     broken("! num_device_alloc 1", "!", MT_BAD, 20);
-    broken("~ alloc 0 0 11534336", "~ ", MT_CHECK, 24);
+    broken("~ alloc 0 0 11534336", "~ ", MT_BAD, 24);
     broken("f\t0\t-\t-", "f\t0\t-", MT_BAD, 9);
-    broken("f\t0\t-\t-", "f\t0\t-\t-\t-", MT_CHECK, 9);
-    broken("f\t0\t-\t-", "\n", MT_BAD, 9);
+    broken("f\t0\t-\t-", "f\t0\t-\t-\t-", MT_BAD, 9);
+    broken("f\t0\t-\t-", "\n", MT_BAD, 10);
 }
 
 /* Files that are no recordings at all. */
@@ -549,8 +337,8 @@ static void test_garbage(void **state) {
     }
     memset(bytes, 'a', sizeof bytes);
     assert_int_equal(check_text(bytes, sizeof bytes, &err), MT_BAD);
-    mt_torch_counts counts = { 0 };
-    assert_int_equal(mt_torch_check(temp_path("missing.tsv"), &counts, &err), MT_BAD);
+    mt_check_counts counts = { 0 };
+    assert_int_equal(mt_check(temp_path("missing.tsv"), &counts, NULL, NULL, &err), MT_BAD);
 }
 
 /* Longer than any line may be. */
@@ -595,11 +383,11 @@ static void write_gzip(const char *path, const char *text, size_t n) {
 static void test_truncated_gzip(void **state) {
     (void)state;
     const char *path = temp_path("recording.tsv.gz");
-    mt_torch_counts counts = { 0 };
+    mt_check_counts counts = { 0 };
     mt_error err = { MT_OK, "" };
     char *data;
     write_gzip(path, recording, strlen(recording));
-    assert_int_equal(mt_torch_check(path, &counts, &err), MT_OK);
+    assert_int_equal(mt_check(path, &counts, NULL, NULL, &err), MT_OK);
     assert_int_equal(counts.operations, 8);
     assert_int_equal(counts.blocks, 2);
     assert_int_equal(counts.statistics, 3);
@@ -611,8 +399,9 @@ static void test_truncated_gzip(void **state) {
     fclose(f);
     assert_true(n > 100 && n < 4096);
     for (size_t k = 2; k < n; k += 7) {
-        counts = (mt_torch_counts){ 0 };
-        assert_int_equal(mt_torch_check(temp_write("cut.tsv.gz", data, k), &counts, &err), MT_BAD);
+        counts = (mt_check_counts){ 0 };
+        assert_int_equal(mt_check(temp_write("cut.tsv.gz", data, k), &counts, NULL, NULL, &err),
+                         MT_BAD);
     }
     free(data);
 }
@@ -641,11 +430,12 @@ static void test_any_byte(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_traces),         cmocka_unit_test(test_placed),
-        cmocka_unit_test(test_schedules),      cmocka_unit_test(test_recording),
-        cmocka_unit_test(test_changed),        cmocka_unit_test(test_changed_header),
-        cmocka_unit_test(test_not_operations), cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_long_line),      cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_truncated_gzip), cmocka_unit_test(test_any_byte),
+        cmocka_unit_test(test_schedules),      cmocka_unit_test(test_ledger),
+        cmocka_unit_test(test_recording),      cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_changed_header), cmocka_unit_test(test_not_operations),
+        cmocka_unit_test(test_garbage),        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_truncated),      cmocka_unit_test(test_truncated_gzip),
+        cmocka_unit_test(test_any_byte),
     };
     return cmocka_run_group_tests_name("torch golden", tests, temp_setup, temp_teardown);
 }

@@ -1,4 +1,5 @@
-/* trace.h - the event stream as a file, one line an event.
+/* trace.h - the event stream as a file, one line an event: the format, and its writer (the reader
+ * is read_trace.c, behind reader.h).
  *
  *     # memtrace trace 1
  *     # NAME VALUE...                                  any number of header lines
@@ -16,8 +17,10 @@
  * that ends in .gz or .zst is compressed. A run that was cut short ends with `# interrupted` or
  * `# out of memory`.
  *
- * The reader checks every line, and feeds a ledger, so that a trace that cannot be true is refused
- * with the number of its line. */
+ * What a reader can rely on: seq counts from 0, ids rise from alloc to alloc, a free repeats what
+ * its alloc said, and the events close as a ledger (alloc/ledger.h). Slots are not stored: a reader
+ * gives them as the core does, the one freed last is used first, and a growable segment has one
+ * while any of its pages is mapped. */
 #ifndef MT_TRACES_TRACE_H
 #define MT_TRACES_TRACE_H
 
@@ -29,7 +32,11 @@
 /* A line of a trace has fewer characters than this. */
 #define MT_TRACE_LINE ((size_t)64 << 10)
 
-/* Writing. Errors of the disk are kept until mt_trace_commit. */
+#define MT_TRACE_FIRST   "# memtrace trace 1"
+#define MT_TRACE_COLUMNS "seq kind step stream id segment offset requested rounded tag layer pool"
+#define MT_TRACE_TIMES   " ns"
+
+/* Errors of the disk are kept until mt_trace_commit. */
 typedef struct mt_trace mt_trace;
 mt_status mt_trace_create(mt_trace **out, const char *path, bool times, mt_error *err);
 /* One line without "# "; before any event. Line ends in it become blanks; what is too long for a
@@ -40,14 +47,5 @@ mt_listener mt_trace_listener(mt_trace *t);
  * also when it fails. */
 mt_status mt_trace_commit(mt_trace *t, const char *ending, mt_error *err);
 void mt_trace_abandon(mt_trace *t); /* nothing stays behind; NULL is allowed */
-
-/* Reading: calls listener for each event. Slots are given as the core gives them: the one freed
- * last is used first; a growable segment has one while any of its pages is mapped. header, when not
- * NULL, is called for each # line without the "# ", but for the first line and the one that names
- * the columns. Stops at the first bad line: MT_BAD, file, line number, what was found and what was
- * expected. */
-mt_status mt_trace_read(const char *path, mt_listener listener,
-                        void (*header)(void *context, const char *line), void *context,
-                        mt_error *err);
 
 #endif

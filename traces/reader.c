@@ -1,0 +1,131 @@
+/* reader.c - what the readers of formats share: messages, lines, ids of live requests. */
+#include "traces/reader.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+#define CAPACITY_MOST (UINT64_C(1) << 50)
+
+const char *mt_action_name(mt_action action) {
+    static const char *const names[MT_ACTIONS] = {
+        "alloc",        "free_requested", "free_completed", "segment_alloc",
+        "segment_free", "segment_map",    "segment_unmap",  "oom",
+    };
+    return names[action];
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static mt_status fail_at(const mt_reader *r, uint64_t line, mt_status status, mt_error *err,
+                         const char *format, va_list args) {
+    char text[sizeof err->text];
+    vsnprintf(text, sizeof text, format, args);
+    return mt_fail(err, status, "%s:%" PRIu64 ": %s", r->path, line, text);
+}
+
+mt_status mt_reader_fail(const mt_reader *r, uint64_t line, mt_status status, mt_error *err,
+                         const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_at(r, line, status, err, format, args);
+    va_end(args);
+    return status;
+}
+
+mt_status mt_reader_bad(const mt_reader *r, mt_error *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_at(r, r->line, MT_BAD, err, format, args);
+    va_end(args);
+    return MT_BAD;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+#define BUFFER (2 * MT_LINE)
+
+/* Appends to the buffer what the file has next. */
+static mt_status read_more(mt_reader *r, mt_error *err) {
+    size_t n;
+    memmove(r->buffer, r->buffer + r->at, r->end - r->at);
+    r->end -= r->at;
+    r->at = 0;
+    MT_TRY(mt_input_some(r->in, r->buffer + r->end, BUFFER - r->end, &n, err));
+    r->end += n;
+    r->all_read = n == 0;
+    return MT_OK;
+}
+
+mt_status mt_reader_peek(mt_reader *r, mt_error *err) {
+    r->buffer = malloc(BUFFER + 1);
+    if (r->buffer == NULL)
+        return mt_no_memory(err, "reading a recording");
+    while (!r->all_read && r->end < MT_PEEK)
+        MT_TRY(read_more(r, err));
+    return MT_OK;
+}
+
+mt_status mt_reader_line(mt_reader *r, char **line, mt_error *err) {
+    char *newline;
+    *line = NULL;
+    r->line++;
+    while ((newline = memchr(r->buffer + r->at, '\n', r->end - r->at)) == NULL && !r->all_read &&
+           r->end - r->at < MT_LINE)
+        MT_TRY(read_more(r, err));
+    if (newline == NULL && r->end == r->at)
+        return MT_OK;
+    char *start = r->buffer + r->at;
+    size_t length = newline == NULL ? r->end - r->at : (size_t)(newline - start);
+    if (length >= MT_LINE)
+        return mt_reader_bad(r, err, "a line of %zu characters or more", MT_LINE);
+    if (memchr(start, '\0', length) != NULL)
+        return mt_reader_bad(r, err, "a zero byte, expected text");
+    r->cut = newline == NULL;
+    r->at += length + !r->cut;
+    start[length] = '\0';
+    *line = start;
+    return MT_OK;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+mt_status mt_reader_option(mt_reader *r, const char *key, const char *text, const char *stop,
+                           mt_error *err) {
+    int n = (int)strcspn(text, stop);
+    char *was = r->settings.policy;
+    if (n == 0 || (n == 1 && *text == '-'))
+        return MT_OK;
+    if (asprintf(&r->settings.policy, "%s,%s%.*s", was != NULL ? was : "torch", key, n, text) < 0) {
+        r->settings.policy = was;
+        return mt_no_memory(err, "reading a recording");
+    }
+    free(was);
+    return MT_OK;
+}
+
+mt_status mt_reader_capacity(mt_reader *r, const char *text, mt_error *err) {
+    uint64_t n;
+    if (!mt_digits(&text, &n) || n == 0 || n > CAPACITY_MOST || (*text != '\0' && *text != ' '))
+        return mt_reader_bad(r, err, "expected the device's bytes, from 1 to %" PRIu64,
+                             CAPACITY_MOST);
+    r->settings.capacity = n;
+    return MT_OK;
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+mt_status mt_reader_request(mt_reader *r, mt_item *item, mt_error *err) {
+    if (mt_numbers_find(&r->live, item->id) != MT_NO_NUMBER)
+        return mt_reader_bad(r, err, "id %" PRIu64 " is live already", item->id);
+    item->live = mt_numbers_take(&r->live, item->id);
+    return item->live != MT_NO_NUMBER ? MT_OK : mt_no_memory(err, "reading a recording");
+}
+
+void mt_reader_release(mt_reader *r, mt_item *item) {
+    item->live = mt_numbers_drop(&r->live, item->id);
+}

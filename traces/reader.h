@@ -1,0 +1,240 @@
+/* reader.h - recordings: what a program asked of an allocator, and what that allocator did, read
+ * from a file of any known format one item at a time.
+ *
+ *     mt_reader *r;
+ *     mt_item item;
+ *     MT_TRY(mt_reader_open(&r, path, err));
+ *     do
+ *         status = mt_reader_next(r, &item, err);
+ *     while (status == MT_OK && item.kind != MT_ITEM_END);
+ *     mt_reader_close(r);
+ *
+ * The path may name a file or a pipe; - is standard input. gzip and zstd are unpacked, and the
+ * format is told by the first bytes. A reader goes through its file once and keeps only what is
+ * live then: memory grows neither with the length of the file nor with a number in it.
+ *
+ * Items come in the order of the file. Operations are what the program did; any allocator can be
+ * asked to do the same (replay.h). Facts are what the recorded allocator did or was; they can be
+ * compared (check.h) and reported. Who has no use for a kind of item passes over it, so kinds may
+ * be added.
+ *
+ * What a reader answers for: an id is requested once while it is live, and freed once; sizes are
+ * not 0; numbers fit their fields. A file that breaks this, or the rules of its format, is MT_BAD
+ * with "path:line: " and what was expected there.
+ *
+ * ---- To add a format
+ * ------------------------------------------------------------------------------
+ *
+ *   1. Write traces/read_NAME.c: the format, to the byte, in the comment on top; a struct that
+ *      begins with an mt_reader; an mt_format (below), of which `next` is the work.
+ *   2. Enter the mt_format in the list in formats.c, which is asked in order.
+ *   3. Put a small recording into tests/recordings/ and its name into tests/test_reader.c, which
+ *      reads every one of them whole, cut at every byte, and with bytes changed at random.
+ *
+ * `next` finds an item without anything told: kind MT_ITEM_END, ids and live numbers "none", layer
+ * -1, tag MT_OTHER, all else zero. It sets what its file tells. What only a new format tells gets a
+ * new field in mt_item, whose zero means "not told": the other readers stay as they are. Text
+ * comes by mt_reader_line, binary data by mt_input_some; what cannot be read in one pass (a
+ * database) is opened again by its name. Requests that were live when the recording began come as a
+ * snapshot before the first operation, with the ids that their frees will name. */
+#ifndef MT_TRACES_READER_H
+#define MT_TRACES_READER_H
+
+#include "alloc/events.h"
+#include "base/output.h"
+#include "traces/calls.h"
+#include "traces/numbers.h"
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+typedef enum mt_item_kind {
+    MT_ITEM_END,  /* the file is done */
+    MT_ITEM_NOTE, /* a header or comment line: text */
+
+    /* Operations. */
+    MT_ITEM_ALLOC, /* a request: id, live, bytes, stream, layer, tag */
+    MT_ITEM_FREE,  /* of a request: id, live */
+    MT_ITEM_USE,   /* of a request's memory by another stream: id, live, stream */
+    MT_ITEM_TRIM,  /* empty_cache */
+    MT_ITEM_HOLD,  /* from here on no stream's work finishes */
+    MT_ITEM_GO,    /* all of it finishes */
+    MT_ITEM_MARK,  /* a step ended: ctx, kv_ideal */
+
+    /* Facts. */
+    MT_ITEM_EVENT,     /* one that no operation stands for (of segments, oom): event */
+    MT_ITEM_SNAPSHOT,  /* every block's state follows: bytes = how many blocks */
+    MT_ITEM_BLOCK,     /* one of them: segment, offset, rounded, bytes, state, pool, stream */
+    MT_ITEM_STATISTIC, /* text = PyTorch's key, value */
+    MT_ITEM_HISTORY    /* an entry of PyTorch's memory history: history */
+} mt_item_kind;
+
+/* What is told beside an operation: bits of mt_item.has. */
+enum {
+    MT_HAS_PLACE = 1,    /* of ALLOC: refused, or segment, offset, rounded */
+    MT_HAS_ROUNDED = 2,  /* the place's rounded too */
+    MT_HAS_CALLS = 4,    /* calls: the driver calls that it made */
+    MT_HAS_COUNTERS = 8, /* counter, count, counters: their values after it */
+    MT_HAS_EVENT = 16    /* event: the allocator's own, with all its fields */
+};
+
+/* A counter that a format records: its name there, and where it stands in torch_stats. */
+typedef struct mt_counter {
+    const char *name;
+    size_t at;
+} mt_counter;
+
+/* What PyTorch's memory history tells of. */
+typedef enum mt_action {
+    MT_ACTION_ALLOC,
+    MT_ACTION_FREE_REQUESTED,
+    MT_ACTION_FREE_COMPLETED,
+    MT_ACTION_SEGMENT_ALLOC,
+    MT_ACTION_SEGMENT_FREE,
+    MT_ACTION_SEGMENT_MAP,
+    MT_ACTION_SEGMENT_UNMAP,
+    MT_ACTION_OOM,
+    MT_ACTIONS
+} mt_action;
+
+typedef struct mt_history {
+    uint64_t offset; /* oom: free bytes of the device */
+    uint64_t bytes;
+    uint32_t segment; /* oom: 0 */
+    uint32_t action;  /* mt_action */
+} mt_history;
+
+const char *mt_action_name(mt_action action); /* PyTorch's word: "free_requested" */
+
+#define MT_NO_LIVE MT_NO_NUMBER
+
+/* Pointers are good until the next call of mt_reader_next. */
+typedef struct mt_item {
+    mt_item_kind kind;
+    uint32_t has;
+    uint64_t line; /* where it stands; in a binary format the number of its record */
+
+    /* Operations. */
+    uint64_t id;   /* as the file names the request; of one request only while that is live */
+    uint32_t live; /* the request's number while it is live, small and used again later: an index.
+                      MT_NO_LIVE: it was requested before the recording began */
+    uint32_t stream;
+    uint64_t bytes; /* requested */
+    int32_t layer;  /* -1: none */
+    uint8_t tag;
+    uint64_t ctx, kv_ideal;
+
+    /* Of operations and facts, where a format tells it; 0: not told. */
+    uint32_t device;       /* number of the device */
+    uint32_t private_pool; /* PyTorch's; 0: the default pools */
+    uint32_t stack;        /* number of the call stack, from 1 */
+    uint64_t time_ns;      /* since the first item that has one */
+
+    /* Facts. */
+    bool refused; /* there was no memory for this request */
+    uint32_t segment;
+    uint64_t offset, rounded;
+    const char *state, *pool; /* in PyTorch's words: active_allocated, large */
+    const mt_calls *calls;
+    const mt_counter *counter; /* [counters] */
+    const uint64_t *count;     /* [counters] */
+    size_t counters;
+    const mt_event *event;
+    mt_history history;
+    const char *text;
+    int64_t value;
+} mt_item;
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct mt_reader mt_reader;
+typedef struct mt_format mt_format;
+
+/* How the recorded allocator was set up, as far as the file tells; complete from the first item on
+ * that is no note. */
+typedef struct mt_settings {
+    char *policy;      /* for mt_alloc_open; NULL: not told */
+    uint64_t capacity; /* of the device; 0: not told */
+} mt_settings;
+
+/* MT_BAD when there is no such file, or none of a known format. */
+mt_status mt_reader_open(mt_reader **out, const char *path, mt_error *err);
+
+/* After a failure, or the end, the reader can only be closed. */
+mt_status mt_reader_next(mt_reader *r, mt_item *item, mt_error *err);
+void mt_reader_close(mt_reader *r); /* NULL is allowed */
+
+/* A failure that belongs to a line of the file: "path:line: " and the text. */
+mt_status mt_reader_fail(const mt_reader *r, uint64_t line, mt_status status, mt_error *err,
+                         const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+/* What recordings of a format can tell besides operations. */
+enum {
+    MT_TELLS_SETTINGS = 1,
+    MT_TELLS_PLACES = 2,
+    MT_TELLS_CALLS = 4,
+    MT_TELLS_COUNTERS = 8,
+    MT_TELLS_EVENTS = 16,
+    MT_TELLS_SNAPSHOTS = 32,
+    MT_TELLS_HISTORY = 64
+};
+
+struct mt_format {
+    const char *name;  /* in a message: "a memtrace trace" */
+    unsigned tells;    /* MT_TELLS_... */
+    const char *calls; /* the kinds of driver calls that are recorded, see calls.h */
+
+    /* Whether a file that begins with these bytes, all of it or its first MT_PEEK, is one. */
+    bool (*detect)(const char *data, size_t n);
+
+    size_t size; /* of its struct, which is all zero at first but for the mt_reader */
+    mt_status (*next)(mt_reader *r, mt_item *item, mt_error *err);
+    void (*close)(mt_reader *r); /* frees what next has left in the struct behind the mt_reader */
+};
+
+/* The list, ended by NULL. */
+extern const mt_format *const mt_formats[];
+extern const mt_format mt_format_trace, mt_format_recording, mt_format_schedule;
+
+/* ---- for the readers of formats -------------------------------------------------------------- */
+
+#define MT_PEEK 4096
+#define MT_LINE ((size_t)64 << 10) /* a line has fewer characters */
+
+/* What every reader's struct begins with. */
+struct mt_reader {
+    const mt_format *format;
+    mt_input *in;
+    char *path;
+    mt_settings settings;
+    mt_numbers live; /* ids of live requests */
+    uint64_t line;   /* of the latest line, from 1; a binary format counts its records here */
+    bool cut;        /* that line ended with the file, not with a newline */
+    char *buffer;
+    size_t at, end; /* what is not yet cut into lines */
+    bool all_read;  /* the file has no more than that */
+};
+
+/* The next line, without its newline, which the caller may change; NULL at the end. */
+mt_status mt_reader_line(mt_reader *r, char **line, mt_error *err);
+
+/* MT_BAD at the latest line; the text says what was found and what was expected. */
+mt_status mt_reader_bad(const mt_reader *r, mt_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Sets item->live of a request (refused when item->id is live already), and of a free. */
+mt_status mt_reader_request(mt_reader *r, mt_item *item, mt_error *err);
+void mt_reader_release(mt_reader *r, mt_item *item);
+
+/* Adds an option to the recorded policy: key and the text up to one of stop. Nothing, or -, is
+ * none. */
+mt_status mt_reader_option(mt_reader *r, const char *key, const char *text, const char *stop,
+                           mt_error *err);
+
+/* Takes the device's bytes, as text, for the settings. */
+mt_status mt_reader_capacity(mt_reader *r, const char *text, mt_error *err);
+
+mt_status mt_reader_peek(mt_reader *r, mt_error *err);
+
+#endif
