@@ -3,15 +3,19 @@
 #   make            builds ./memtrace
 #   make run        sets a fresh machine up, runs the main job, draws the charts
 #   make test       sets up, builds and runs all tests
+#   make install    to PREFIX (/usr/local), under DESTDIR; make uninstall
 #
-# Variables: CC, CFLAGS, PREFIX, CUDA=0 (leaves the CUDA back end out), MEMTRACE_SHARED (test data).
+# Variables: CC, CFLAGS, WERROR=1 (a warning is an error), CUDA=0 (leaves the CUDA back end out),
+# MEMTRACE_SHARED (test data), V=1 (shows the commands). Without -j as many jobs as there are cores.
 
 ifeq ($(origin CC),default)
 CC       := gcc
 endif
 OPT      ?= -O3 -g
-WARN     := -Wall -Wextra -Werror
-CPPFLAGS += -D_GNU_SOURCE -I. -MMD -MP
+WERROR   ?= 0
+ERRORS   := $(filter-out 0,$(WERROR))
+WARN     := -Wall -Wextra $(if $(ERRORS),-Werror)
+CPPFLAGS += -D_GNU_SOURCE -I. -MMD -MP -MT$@
 CFLAGS   += -std=c11 $(OPT) $(WARN) -fopenmp -fno-math-errno -ffp-contract=off
 LDLIBS   += -ljansson -lpcre2-8 -lz -lzstd -lm -ldl
 PREFIX   ?= /usr/local
@@ -31,15 +35,24 @@ DIRS     := base alloc alloc/torch kernels/cpu kernels/none kernels/timed engine
 SOURCES  := $(foreach d,$(DIRS),$(wildcard $(d)/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 LIBRARY  := $(BUILD)/libmemtrace.a
-TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+UNITS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+TESTS    := $(UNITS)
 PROGRAM  ?= memtrace
+RUN      := $(if $(filter /%,$(PROGRAM)),,./)$(PROGRAM)
 Q        := $(if $(V),,@)
 
-# One line per file; V=1 shows the commands.
+# One line per file; V=1 shows the commands. Every file appears whole: two builds may run in one folder.
 comma    := ,
 say       = @printf '  %-5s %s\n' $(1) $@
+WHOLE     = $(Q)sh tools/whole.sh $@
 
-.PHONY: lab peers oracle all cuda no-emulation emulated standin gpu-tests run test check deps plots asan ubsan valgrind walk bench install clean format
+# As many jobs as there are cores, unless -j or the make that called this one says how many.
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(or $(shell nproc),1)
+endif
+
+.PHONY: all cuda standin emulated no-emulation gpu-tests deps run plots test check check-units sanitize asan ubsan \
+        valgrind walk oracle bench lab peers install uninstall format clean
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -47,27 +60,25 @@ all: $(PROGRAM) cuda
 
 $(PROGRAM): $(BUILD)/cli/main.o $(LIBRARY)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(WHOLE) $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(LIBRARY): $(filter-out $(BUILD)/cli/main.o,$(OBJECTS)) $(JEMALLOC)
-	$(Q)rm -f $@
-	$(Q)ar rcs $@ $^
+	$(WHOLE) $(AR) rcs $@ $^
 
-$(BUILD)/jemalloc.o: $(JEMALLOC_A)
+$(BUILD)/jemalloc-all.o: $(JEMALLOC_A)
 	$(call say,LD)
-	@mkdir -p $(@D)
-	$(Q)$(LD) -r $(JEMALLOC_CALLS:%=-u %) -o $@.all $<
-	$(Q)objcopy $(foreach c,$(JEMALLOC_CALLS),--redefine-sym $(c)=mt_je_$(c) --keep-global-symbol=mt_je_$(c)) $@.all $@
-	$(Q)rm -f $@.all
+	$(WHOLE) $(LD) -r $(JEMALLOC_CALLS:%=-u %) -o $@ $<
+
+$(BUILD)/jemalloc.o: $(BUILD)/jemalloc-all.o
+	$(WHOLE) objcopy $(foreach c,$(JEMALLOC_CALLS),--redefine-sym $(c)=mt_je_$(c) --keep-global-symbol=mt_je_$(c)) $< $@
 
 $(BUILD)/%.o: %.c
 	$(call say,CC)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(WHOLE) $(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(WHOLE) $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 # ---- the CUDA back end: a shared object beside the program -------------------------------------
 
@@ -87,8 +98,8 @@ CUDA_MISSING := $(if $(filter 0,$(CUDA)),CUDA=0,$(if $(NVCC),$(if $(CUBLAS_H),$(
 
 # sm_80, 86, 89, 90, and PTX for what comes after.
 CUDA_ARCHS ?= 80 86 89 90
-NVCCFLAGS += -std=c++17 -O3 -lineinfo -I. -D_GNU_SOURCE -Werror all-warnings \
-             -Xcompiler -Wall,-Wextra,-Werror,-fPIC $(foreach a,$(CUDA_ARCHS),-gencode \
+NVCCFLAGS += -std=c++17 -O3 -lineinfo -I. -D_GNU_SOURCE $(if $(ERRORS),-Werror all-warnings) \
+             -Xcompiler -Wall,-Wextra,$(if $(ERRORS),-Werror$(comma))-fPIC $(foreach a,$(CUDA_ARCHS),-gencode \
              arch=compute_$(a),code=sm_$(a)) -gencode \
              arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
 CUDA_BASE := status text array # what it needs of base/
@@ -103,16 +114,14 @@ endif
 
 $(BUILD)/cuda/%.o: kernels/cuda/%.cu
 	$(call say,NVCC)
-	@mkdir -p $(@D)
-	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
+	$(WHOLE) $(NVCC) $(NVCCFLAGS) -MMD -MP -MT=$@ -c -o $@ $<
 
 $(CUDA_BASE:%=$(BUILD)/cuda/%.o): $(BUILD)/cuda/%.o: base/%.c
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -c -o $@ $<
+	$(WHOLE) $(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -c -o $@ $<
 
 $(CUDA_BACKEND): $(CUDA_OBJECTS)
 	$(call say,LINK)
-	$(Q)$(NVCC) -shared -cudart shared -o $@ $^ -L$(dir $(CUBLAS_SO)) -lcublas -ldl \
+	$(WHOLE) $(NVCC) -shared -cudart shared -o $@ $^ -L$(dir $(CUBLAS_SO)) -lcublas -ldl \
 	  -Xlinker -rpath,$(patsubst %/,%,$(dir $(CUBLAS_SO)))
 
 # The same tests on a real device, for tests/gpu.sh.
@@ -120,34 +129,41 @@ GPU_TESTS := $(BUILD)/gpu/test_cuda_kernels $(BUILD)/gpu/test_cuda_engine
 
 gpu-tests: $(GPU_TESTS)
 
-$(GPU_TESTS): $(BUILD)/gpu/%: tests/cuda/%.c $(CUDA_OBJECTS) $(LIBRARY)
+$(BUILD)/gpu/%.o: tests/cuda/%.c
+	$(call say,CC)
+	$(WHOLE) $(CC) $(CPPFLAGS) $(CFLAGS) -DMT_REAL_DEVICE -c -o $@ $<
+
+$(GPU_TESTS): %: %.o $(CUDA_OBJECTS) $(LIBRARY)
 	$(call say,LINK)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DMT_REAL_DEVICE -c -o $@.o $<
-	$(Q)$(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $@.o $(CUDA_OBJECTS) $(LIBRARY) -lcmocka $(LDLIBS) \
+	$(WHOLE) $(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) \
 	  -L$(dir $(CUBLAS_SO)) -Wl,-rpath,$(patsubst %/,%,$(dir $(CUBLAS_SO))) -lcublas -lcudart -ldl
 
 # A device that only accounts for memory, for the program that nvcc built: preloaded libraries.
-CUDA_MAJOR = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
-STANDIN   := $(BUILD)/standin
-
-standin: $(STANDIN)/preload
 ifeq ($(CUDA_MISSING),)
+STANDIN    := $(BUILD)/standin
+CUDA_MAJOR := $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
+STANDINS   := $(foreach l,cudart.so.$(CUDA_MAJOR) cublas.so.$(CUDA_MAJOR) cuda.so.1,$(STANDIN)/lib$(l))
 CUDA_CHECKS += standin
 export MEMTRACE_STANDIN := $(STANDIN)
-endif
 
-$(STANDIN)/preload: $(wildcard tests/cuda_standin/*.[ch])
+standin: $(STANDIN)/preload
+
+$(STANDIN)/preload: $(STANDINS)
+	$(WHOLE) printf '%s:%s:%s\n' $(abspath $(STANDINS))
+
+$(STANDIN)/lib%.map:
+	$(WHOLE) printf 'lib%s { global: *; };\n' $*
+
+STANDIN_C = $(WHOLE) $(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
+
+$(STANDIN)/libcuda.so.1: tests/cuda_standin/cuda.c tests/cuda_standin/standin.h
 	$(call say,CC)
-	@mkdir -p $(@D)
-	$(Q)for l in cudart cublas; do \
-	  printf 'lib%s.so.%s { global: *; };\n' $$l $(CUDA_MAJOR) >$(@D)/$$l.map; \
-	  $(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARN) -fPIC -shared -I$(dir $(CUBLAS_H)) \
-	    -Wl,-soname,lib$$l.so.$(CUDA_MAJOR) -Wl,--version-script,$(@D)/$$l.map \
-	    -o $(@D)/lib$$l.so.$(CUDA_MAJOR) tests/cuda_standin/$$l.c || exit 1; \
-	done
-	$(Q)$(CC) -std=c11 -O2 $(WARN) -fPIC -shared -Wl,-soname,libcuda.so.1 -o $(@D)/libcuda.so.1 tests/cuda_standin/cuda.c
-	$(Q)echo "$(abspath $(@D))/libcudart.so.$(CUDA_MAJOR):$(abspath $(@D))/libcublas.so.$(CUDA_MAJOR):$(abspath $(@D))/libcuda.so.1" >$@
+	$(STANDIN_C)
+
+$(STANDIN)/lib%.so.$(CUDA_MAJOR): tests/cuda_standin/%.c tests/cuda_standin/standin.h $(STANDIN)/lib%.so.$(CUDA_MAJOR).map
+	$(call say,CC)
+	$(STANDIN_C) -I$(dir $(CUBLAS_H)) -Wl,--version-script,$(filter %.map,$^)
+endif
 
 # ---- the emulated device ------------------------------------------------------------------------
 
@@ -166,12 +182,11 @@ no-emulation:
 
 $(BUILD)/tests/cuda_emulation/%.o: tests/cuda_emulation/%.cc
 	$(call say,CXX)
-	@mkdir -p $(@D)
-	$(Q)$(CXX) -std=c++17 $(OPT) $(WARN) -Itests/cuda_emulation/include -I. -MMD -MP -c -o $@ $<
+	$(WHOLE) $(CXX) -std=c++17 $(OPT) $(WARN) -Itests/cuda_emulation/include -I. -MMD -MP -MT$@ -c -o $@ $<
 
 $(BUILD)/tests/test_emulation: $(EMULATION)
 	$(call say,LINK)
-	$(Q)$(CXX) $(OPT) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas -lpthread
+	$(WHOLE) $(CXX) $(OPT) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas -lpthread
 
 # The back end on that device: linked into memtrace-emulated and into the tests of tests/cuda.
 EMULATOR := $(filter-out $(BUILD)/tests/cuda_emulation/test_%.o,$(EMULATION))
@@ -181,27 +196,24 @@ emulated: $(PROGRAM)-emulated
 
 $(BUILD)/emulated/%.o: kernels/cuda/%.cu
 	$(call say,CXX)
-	@mkdir -p $(@D)
-	$(Q)$(CXX) -x c++ -std=c++17 $(OPT) $(WARN) -ffp-contract=off -D_GNU_SOURCE \
-	  -Itests/cuda_emulation/include -I. -MMD -MP -c -o $@ $<
+	$(WHOLE) $(CXX) -x c++ -std=c++17 $(OPT) $(WARN) -ffp-contract=off -D_GNU_SOURCE \
+	  -Itests/cuda_emulation/include -I. -MMD -MP -MT$@ -c -o $@ $<
 
 $(BUILD)/emulated/backend.o: cli/backend.c
 	$(call say,CC)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -DMT_EMULATED -c -o $@ $<
+	$(WHOLE) $(CC) $(CPPFLAGS) $(CFLAGS) -DMT_EMULATED -c -o $@ $<
 
 $(PROGRAM)-emulated: $(BUILD)/cli/main.o $(BUILD)/emulated/backend.o $(EMULATED) $(EMULATOR) $(LIBRARY)
 	$(call say,LINK)
-	$(Q)$(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ $(LDLIBS) -lopenblas -lpthread
+	$(WHOLE) $(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ $(LDLIBS) -lopenblas -lpthread
 
 $(BUILD)/tests/cuda/%.o: tests/cuda/%.c
 	$(call say,CC)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(WHOLE) $(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(CUDA_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/cuda/%.o $(EMULATED) $(EMULATOR) $(LIBRARY)
 	$(call say,LINK)
-	$(Q)$(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) -lopenblas -lpthread
+	$(WHOLE) $(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) -lopenblas -lpthread
 
 # ---- setting up --------------------------------------------------------------------------------
 
@@ -210,12 +222,12 @@ deps:
 
 # ---- the main job --------------------------------------------------------------------------------
 
-run: deps
-	@$(MAKE) --no-print-directory all
-	sh tools/run.sh
+run:
+	@sh tools/deps.sh build draw
+	@$(MAKE) --no-print-directory plots
 
 plots: all
-	sh tools/run.sh
+	sh tools/run.sh $(RUN) out
 
 # ---- tests ------------------------------------------------------------------------------------------
 
@@ -223,26 +235,37 @@ test: deps
 	@$(MAKE) --no-print-directory check
 
 check: all $(TESTS) $(CUDA_CHECKS)
-	@sh tests/run.sh $(BUILD) ./$(PROGRAM) $(TESTS)
+	@sh tests/run.sh $(BUILD) $(RUN) $(TESTS)
 
-# The same tests under other watchers. Each has a build folder of its own.
+# The C tests alone.
+check-units: $(PROGRAM) $(UNITS)
+	@SCRIPTS= sh tests/run.sh $(BUILD) $(RUN) $(UNITS)
+
+# The same tests under other watchers, each with a build folder of its own. sanitize: the C tests
+# under two at once, in two minutes.
+AGAIN = @$(MAKE) --no-print-directory WERROR=1 MEMTRACE_QUICK=1 BUILD=build/$@ PROGRAM=build/$@/memtrace
+
+sanitize:
+	$(AGAIN) check-units OPT="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
+	  LDFLAGS="-fsanitize=address,undefined"
+
 asan:
-	@$(MAKE) --no-print-directory check BUILD=build/asan PROGRAM=build/asan/memtrace MEMTRACE_QUICK=1 \
-	  OPT="-O1 -g -fsanitize=address -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address"
+	$(AGAIN) check OPT="-O1 -g -fsanitize=address -fno-omit-frame-pointer" LDFLAGS="-fsanitize=address"
 
 ubsan:
-	@$(MAKE) --no-print-directory check BUILD=build/ubsan PROGRAM=build/ubsan/memtrace MEMTRACE_QUICK=1 \
-	  OPT="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" LDFLAGS="-fsanitize=undefined"
+	$(AGAIN) check OPT="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" LDFLAGS="-fsanitize=undefined"
 
-valgrind:
-	@sh tools/deps.sh valgrind
-	@$(MAKE) --no-print-directory check BUILD=build/valgrind PROGRAM=build/valgrind/memtrace MEMTRACE_QUICK=1 OPT="-O1 -g" \
-	  WATCH="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --suppressions=tests/valgrind.supp"
+valgrind: deps
+	$(AGAIN) check OPT="-O1 -g" WATCH="valgrind -q --error-exitcode=99 --leak-check=full \
+	  --errors-for-leak-kinds=definite,indirect,possible --suppressions=tests/valgrind.supp"
 
 # Walks all segments after every event and compares with the ledger.
 walk:
-	@$(MAKE) --no-print-directory check BUILD=build/walk PROGRAM=build/walk/memtrace MEMTRACE_QUICK=1 OPT="-O2 -g -DMT_WALK"
+	$(AGAIN) check OPT="-O2 -g -DMT_WALK"
 
+# The charts' scripts, wherever the program is built.
+MEMTRACE_PLOTS ?= $(CURDIR)/plots
+export MEMTRACE_PLOTS
 MEMTRACE_SHARED ?= ../shared
 export MEMTRACE_SHARED
 ifdef MEMTRACE_QUICK
@@ -257,33 +280,52 @@ endif
 # Records new runs of the real PyTorch on a simulated device, and compares (a virtual environment of
 # some GB in build/oracle).
 oracle: $(PROGRAM)
-	@MEMTRACE=./$(PROGRAM) sh tests/oracle/live.sh
+	@MEMTRACE=$(RUN) sh tests/oracle/live.sh
 
 BENCHES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench_*.c))
 
 bench: all $(BENCHES)
-	@sh tests/bench.sh $(BUILD) ./$(PROGRAM)
+	@sh tests/bench.sh $(BUILD) $(RUN)
 
 # Every chart of docs/allocators.md, from data made now.
 lab: $(PROGRAM)
-	@sh plots/lab.sh ./$(PROGRAM) out/lab
+	@sh tools/lab.sh $(RUN) out/lab
 
 # Other CPU inference programs in a virtual environment (some GB in build/peers), and memtrace among them.
 peers: all $(BUILD)/tests/bench_read
 	@sh tests/peers/setup.sh
-	@BUILD=$(BUILD) MEMTRACE=./$(PROGRAM) python3 tests/peers/bench.py
-	@gnuplot -c plots/peers.gp build/peers/peers.dat build/peers/peers.png
+	@BUILD=$(BUILD) MEMTRACE=$(RUN) python3 tests/peers/bench.py
+	@$(RUN) plot peers build/peers/peers.dat build/peers/peers.png
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/memtrace/plots
-	install -m 755 memtrace $(DESTDIR)$(PREFIX)/bin/memtrace
-	if [ -f memtrace-cuda.so ]; then install -D -m 755 memtrace-cuda.so $(DESTDIR)$(PREFIX)/lib/memtrace/memtrace-cuda.so; fi
-	install -m 644 plots/*.gp plots/*.awk plots/*.sh $(DESTDIR)$(PREFIX)/share/memtrace/plots
+# ---- installing -----------------------------------------------------------------------------------------
+
+# The man page and the completion are made from what the program says of itself.
+$(BUILD)/memtrace.1 $(BUILD)/memtrace.bash: $(BUILD)/memtrace.%: tools/from_help.sh $(PROGRAM) $(wildcard tools/*.awk)
+	$(WHOLE) sh $< $* $(RUN)
+
+AT         = $(DESTDIR)$(PREFIX)
+COMPLETION = $(AT)/share/bash-completion/completions/memtrace
+
+install: all $(BUILD)/memtrace.1 $(BUILD)/memtrace.bash
+	install -D -m 755 $(PROGRAM) $(AT)/bin/memtrace
+	$(if $(CUDA_MISSING),,install -D -m 755 $(CUDA_BACKEND) $(AT)/lib/memtrace/memtrace-cuda.so)
+	install -d $(AT)/share/memtrace/plots
+	install -m 644 plots/*.gp plots/*.awk $(AT)/share/memtrace/plots
+	install -D -m 644 $(BUILD)/memtrace.1 $(AT)/share/man/man1/memtrace.1
+	install -D -m 644 $(BUILD)/memtrace.bash $(COMPLETION)
+
+uninstall:
+	rm -rf $(AT)/bin/memtrace $(AT)/lib/memtrace $(AT)/share/memtrace $(AT)/share/man/man1/memtrace.1 $(COMPLETION)
+
+# ---- one style --------------------------------------------------------------------------------------------
+
+# clang-format 14; tests/cli_style.sh checks it.
+STYLED = $(shell find . -path ./build -prune -o -name '*.[ch]' -print -o -name '*.c[cu]' -print)
 
 format:
-	clang-format -i $(foreach d,$(DIRS) tests kernels kernels/cuda tests/cuda tests/cuda_standin,$(wildcard $(d)/*.[ch] $(d)/*.cu))
+	clang-format -i $(STYLED)
 
 clean:
-	rm -rf build memtrace memtrace-emulated memtrace-cuda.so out
+	rm -rf build memtrace memtrace-emulated memtrace-cuda.so out .whole.*
 
--include $(OBJECTS:.o=.d) $(EMULATION:.o=.d) $(CUDA_OBJECTS:.o=.d) $(EMULATED:.o=.d) $(wildcard $(BUILD)/tests/cuda/*.d) $(wildcard $(BUILD)/tests/*.d)
+-include $(OBJECTS:.o=.d) $(EMULATION:.o=.d) $(CUDA_OBJECTS:.o=.d) $(EMULATED:.o=.d) $(wildcard $(BUILD)/tests/cuda/*.d $(BUILD)/tests/*.d $(BUILD)/gpu/*.d)

@@ -18,39 +18,16 @@ mt_status cli_open_cuda(mt_cuda_backend *out, const mt_cuda_options *o, mt_error
 
 #else
 
+#include "cli/place.h"
+
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define OBJECT "memtrace-cuda.so"
 
-/* The folder of the program itself; false when the system does not say. */
-static bool program_folder(char *folder, size_t room) {
-    ssize_t n = readlink("/proc/self/exe", folder, room - 1);
-    if (n <= 0)
-        return false;
-    folder[n] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL)
-        return false;
-    *slash = '\0';
-    return true;
-}
-
-/* Where the back end lies; false when it is in neither place. */
 static bool find_object(char *path, size_t room) {
-    static const char *const places[] = { "", "/../lib/memtrace" };
-    char folder[PATH_MAX];
-    if (!program_folder(folder, sizeof folder))
-        return false;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        int n = snprintf(path, room, "%s%s/" OBJECT, folder, places[i]);
-        if (n > 0 && (size_t)n < room && access(path, R_OK) == 0)
-            return true;
-    }
-    return false;
+    static const char *const folders[] = { "", "/../lib/memtrace", NULL };
+    return cli_place(path, room, folders, OBJECT);
 }
 
 /* Devices that the driver reports, without the back end. */

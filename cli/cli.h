@@ -12,7 +12,7 @@
 #include "engine/text/tokenizer.h"
 #include "kernels/cuda/backend.h"
 
-#define MT_VERSION "0.1.0"
+#define MT_VERSION "0.2.0"
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -169,5 +169,6 @@ int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_study(int argc, char **argv);
+int cli_plot(int argc, char **argv);
 
 #endif

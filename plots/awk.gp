@@ -1,5 +1,6 @@
-# awk.gp - leaves in `awk` a command of the shell that runs `script` of this folder.
-word = here."header.awk"; load here."quote.gp"
-awk = "LC_ALL=C awk -f ".word
-word = here.script; load here."quote.gp"
-awk = awk." -f ".word
+# awk.gp - leaves in `awk` a command of the shell that runs header.awk and the `scripts` of this folder.
+awk = "LC_ALL=C awk"
+do for [k = 0:words(scripts)] {
+    word = here.(k == 0 ? "header.awk" : word(scripts, k)); load here."quote.gp"
+    awk = awk." -f ".word
+}

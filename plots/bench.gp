@@ -1,21 +1,14 @@
-# bench.gp - what a request and its free take, by policy and pattern.
+# bench.gp - nanoseconds per request and free, by policy and pattern of requests.
 #
-#     make bench
-#     gnuplot -c plots/bench.gp build/bench.dat OUT.png
+#     memtrace plot bench BENCH.dat OUT.png
 #
-# A bar is the median of five runs with the ledger kept and no other listener.
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/bench.gp bench.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+# Of `make bench`: a bar is the median of five runs with the ledger kept and no other listener.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-load here."file.gp"
-script = "bench.awk"; load here."awk.gp"
-bad = ""
-load "< ".lines." | ".awk
-if (bad ne "") { printerr file.": ".bad; exit status 2 }
+scripts = "bench.awk"; name = "r"; load here."read.gp"
 title = finding
 load here."title.gp"
 

@@ -1,105 +1,85 @@
-# blocks.gp - what block sizes cost: reserved and overhead at the end of a run against block:SIZE.
+# blocks.gp - what the block size costs: reserved and overhead of block:SIZE.
 #
-#     plots/blocks.sh ./memtrace --kv concat --kv static > blocks.dat
-#     gnuplot -c plots/blocks.gp blocks.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/blocks.gp BLOCKS.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot blocks SWEEP.dat OUT.png
+#
+# Of a table such as
+# `memtrace sweep --policy block:64KiB..64MiB*2 --kv concat,static,paged:16`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-table = "blocks.awk"; name = "b"; load here."read.gp"
+load here."series.gp"
+scripts = "sweep.awk sizes.awk"; name = "r"; load here."read.gp"
+if (left_out ne "") { settings = left_out.",  ".settings }
 
-by(name, block) = sprintf("(%s%s blocks)", sets == 1 ? "" : name.", ", block)
 title = least == most ? \
     sprintf("%s: %s of overhead, whatever the block size", model_name, bytes(least)) : \
-    sprintf("%s: overhead from %s %s to %s %s", model_name, bytes(least), \
-            by(least_name, least_block), bytes(most), by(most_name, most_block))
-settings = (sets == 1 && name1 ne "" ? "kv ".name1.",  " : "").settings
-if (failed ne "") { settings = settings.",  out of memory: ".failed }
+    sprintf("%s: overhead from %s (%s) to %s (%s)", model_name, bytes(least), where_least, \
+            bytes(most), where_most)
+settings = "overhead: reserved - requested, at the peak of reserved,  ".settings
 load here."title.gp"
 
-array colour[6] = [blue, vermillion, green, orange, purple, black]
-array mark[6] = [7, 5, 9, 11, 13, 2]
-array dash[6] = ["1", "(12, 4)", "(3, 3)", "(12, 4, 3, 4)", "(20, 5)", "(6, 2, 2, 2, 2, 2)"]
-nth(s) = (s - 1) % 6 + 1
-look(s) = sprintf("linewidth 2 dashtype %s linecolor rgb '%s' pointtype %d pointsize 1.3 * dot", \
-                  dash[nth(s)], colour[nth(s)], mark[nth(s)])
-
 set logscale x 2
-set xrange [(first < 65536 ? first : 65536.0) / 1.2:(last > 67108864 ? last : 67108864.0) * 1.2]
-set xtics 65536, 2
+set xrange [first / 1.2:last * 1.2]
+set xtics first, 2
 set lmargin at screen 0.095
 set rmargin at screen 0.965
 set output out
 set multiplot
 
 # Above: reserved. The key stands above both charts.
-u = unit(high)
-lowest = low - 0.1 * (high - low)
-set yrange [(lowest < 0.5 * low ? 0 : lowest) / u:(high + 0.06 * (high - low + MiB)) / u]
-set ylabel "reserved, ".unit_name(high)
+u = unit(most_reserved)
+range = most_reserved - least_requested + MiB
+set yrange [(least_requested - 0.1 * range < 0.5 * least_requested ? 0 : least_requested - 0.1 * range) / u:(most_reserved + 0.06 * range) / u]
+set ylabel "reserved, ".unit_name(most_reserved)
 set format x ""
 set tmargin at screen top - (sets > 3 ? 0.065 : 0.045)
 set bmargin at screen 0.5
 key_font = plain(11)
 set key at screen 0.095, top + 0.008 top left Left reverse horizontal maxrows 2 samplen 3 width 1 \
     font key_font
-lines = ""; told = 0
+lines = ""
 do for [s = 1:sets] {
-    lines = lines.sprintf("$set%d using 1:($6 / u) with linespoints %s title '%s', ", s, look(s), \
-        value("name".s) eq "" ? "reserved" : "kv ".value("name".s))
-    if (value("peak_higher".s) > 0) {
-        lines = lines.sprintf("$set%d using 1:($7 > $6 ? $7 / u : NaN) with points \
-            linecolor rgb '%s' linewidth 1.5 pointtype 6 pointsize 2 * dot %s, ", \
-            s, colour[nth(s)], told ? "notitle" : "title 'highest of the run'")
-        told = 1
-    }
+    lines = lines.sprintf("$set%d using 1:($9 / u) with linespoints %s title '%s', ", s, look(s), \
+                          sets == 1 ? "reserved" : value("name".s))
 }
-eval "plot ".lines."$set1 using 1:($2 / u) with lines linewidth 1.5 linecolor rgb grey \
-    title 'requested'"
+eval "plot ".lines."$set1 using 1:($8 / u) with lines linewidth 1.5 linecolor rgb grey \
+    title 'requested".(sets > 1 ? " (".name1.")" : "")."'"
 
-# Below: overhead. Its range is wide, so that its axis is mostly logarithmic.
+# Below: overhead. Its range is wide.
 unset label 1001; unset label 1002
-logarithmic = least > 0 && most > 8 * least
-u = MiB
-if (logarithmic) {
-    set logscale y 10
-    lowest = sets == 1 && smallest > 0 ? smallest : least
-    set yrange [lowest / u / 1.6:most / u * 1.6]
-    set format y "%g"
-} else {
-    set yrange [0:most == 0 ? 1 : 1.08 * most / u]
-}
-set ylabel "overhead, MiB".(logarithmic ? " (log)" : "")
+u = MiB; high = most > 0 ? most / u : 1.0
+from = least > 0 && least / u < 1 ? 10 ** floor(log10(least / u)) : 1.0
+from = from < 0.01 ? 0.01 : from; from_words = "%g"
+load here."zero.gp"
+set ylabel "overhead, MiB (log)"
 set xlabel "block size (log)"
 set tmargin at screen 0.47
 set bmargin at screen 0.115
-do for [i = 16:26] {
-    size_word = i < 20 ? sprintf("%d KiB", 2 ** (i - 10)) : sprintf("%d MiB", 2 ** (i - 20))
-    set xtics add (size_word 2.0 ** i)
+b = first
+while (b <= last * 1.01) {
+    size_word = bytes(b)
+    set xtics add (sprintf("%g %s", b / unit(b), unit_name(b)) b)
+    b = b * 2
 }
 lines = ""
 do for [s = 1:sets] {
-    lines = lines.sprintf("$set%d using 1:(($6 - $2) / u) with linespoints %s title '%s', ", \
+    lines = lines.sprintf("$set%d using 1:($7 / u) with linespoints %s title '%s', ", \
                           s, look(s), sets == 1 ? "overhead" : "")
 }
-if (sets == 1) {
-    # What it is made of; a logarithmic axis has no place for nothing.
-    positive(b) = logarithmic && b == 0 ? NaN : b / u
+unset key
+if (sets == 1) { # what it is made of
     array part[3] = ["split", "cached", "rounding"]
-    array number[3] = [4, 5, 3]
-    array shade[3] = [sky, grey, orange]
+    array number[3] = [5, 6, 4]
     do for [i = 1:3] {
-        if (value("most_".part[i]) > (logarithmic ? smallest / 2 : 0)) {
-            lines = lines.sprintf("$set1 using 1:(positive($%d)) with linespoints linewidth 1.5 \
-                dashtype %d linecolor rgb '%s' pointtype %d pointsize 1 * dot title '%s', ", \
-                number[i], i + 1, shade[i], 2 * i + 2, part[i])
+        if (value("has_".part[i])) {
+            lines = lines.sprintf("$set1 using 1:($%d / u) with linespoints %s title '%s', ", number[i], \
+                                  look(i + 1), part[i])
         }
     }
     set key at screen 0.095, 0.487 top left Left reverse horizontal samplen 3 width 1 font key_font
     set tmargin at screen 0.44
-} else { unset key }
+}
 eval "plot ".lines
 unset multiplot

@@ -1,13 +1,12 @@
-# bumps.gp - the growth of reserved against the growth of the cache, and what caused each bump.
+# bumps.gp - growth of reserved against growth of the KV cache, and the request behind each bump.
 #
-#     gnuplot -c plots/bumps.gp RUN.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/bumps.gp RUN.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot bumps RUN.dat OUT.png
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
+scripts = "table.awk"
 name = "r"; load here."read.gp"
 
 who = r_model_name.(r_ending eq "" ? "" : sprintf(" (%s after %s)", r_ending, r_end))
@@ -46,7 +45,7 @@ row = 0.034; first_row = top - (r_kv_differs == 0 ? 0.105 : 0.14)
 column1 = x1 + 0.035; column2 = column1 + 0.055; column3 = column2 + 0.1; column4 = column3 + 0.012
 most = int((first_row - 0.03) / row) - 1; most = most > 20 ? 20 : most
 by_step = r_axis eq "steps"
-script = "bumps.awk"; load here."awk.gp"
+scripts = "bumps.awk"; load here."awk.gp"
 load "< ".lines." | ".awk.sprintf(" -v base=%.0f -v by_step=%d -v most=%d", \
                                   r_base_reserved, by_step, most)\
                          .sprintf(" -v left=%.0f -v right=%.0f -v low=%.0f -v high=%.0f", \

@@ -1,39 +1,17 @@
-# compare.gp - two runs over each other: reserved and requested of each.
+# compare.gp - reserved and requested of two runs.
 #
-#     gnuplot -c plots/compare.gp A.dat B.dat OUT.png
-if (ARGC != 3) {
-    printerr "usage: gnuplot -c plots/compare.gp A.dat B.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; second = ARG2; out = ARG3
+#     memtrace plot compare A.dat B.dat OUT.png
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-name = "a"; load here."read.gp"
-data_a = data
-file = second; name = "b"; load here."read.gp"
-data_b = data
-
-# What the headers say of both is the settings line, what they say differently names the runs.
-name_a = ""; name_b = ""; settings = ""
-array header[11] = ["model", "dtype", "policy", "kv", "activations", "workspace", "backend", \
-                    "ctx", "batch", "prompt", "capacity"]
-do for [i = 1:11] {
-    va = value("a_option_".header[i]); vb = value("b_option_".header[i])
-    if (va ne vb) {
-        key = header[i] eq "policy" ? "" : header[i]." "
-        name_a = name_a.(name_a eq "" ? "" : ", ").key.(va eq "" ? "?" : va)
-        name_b = name_b.(name_b eq "" ? "" : ", ").key.(vb eq "" ? "?" : vb)
-    }
-    if (va eq vb && va ne "" && i < 11) {
-        settings = settings.(settings eq "" ? "" : ",  ").header[i]." ".va
-    }
-}
-if (name_a eq "") {
-    name_a = system("basename -- ".data_a); name_b = system("basename -- ".data_b)
-    if (name_a eq name_b) { name_a = name_a." (first)"; name_b = name_b." (second)" }
-}
-cut(s) = strlen(s) > 32 ? s[1:29]."..." : s
-name_a = cut(name_a); name_b = cut(name_b)
+scripts = "table.awk"
+do for [s = 1:2] { file = given[s]; name = s == 1 ? "a" : "b"; load here."read.gp" }
+of(s, key) = value((s == 1 ? "a" : "b")."_option_".key)
+keys = "policy kv model dtype activations workspace ctx batch prompt"; rare = "backend capacity"
+load here."names.gp"
+name_a = cut(title_of[1], 90); name_b = cut(title_of[2], 90)
 
 # The finding: reserved at the last token that both reached; each at its end when there is none.
 right = a_right < b_right ? a_right : b_right

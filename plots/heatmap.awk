@@ -62,12 +62,12 @@ END {
                   " over the optimum"
     }
     else {
-        finding = "nearest to the optimum is " name(one) " (+" percent_words(sum[one] / kvs, 100) mean \
+        finding = "nearest to the optimum is " setting(one) " (+" percent_words(sum[one] / kvs, 100) mean \
                   ", " calls_words(one) ")"
         if (two && two != last)
-            finding = finding ", then " name(two) " (+" percent_words(sum[two] / kvs, 100) ", " \
+            finding = finding ", then " setting(two) " (+" percent_words(sum[two] / kvs, 100) ", " \
                       counted(calls[two]) ")"
-        finding = finding "; farthest is " name(last) " (+" percent_words(sum[last] / kvs, 100) ")"
+        finding = finding "; farthest is " setting(last) " (+" percent_words(sum[last] / kvs, 100) ")"
     }
     printf "finding = '%s'\n", safe(finding, 400)
     finish()
@@ -76,7 +76,3 @@ function described(r) {
     return at[r, "policy"] " with " at[r, "kv"] " is " percent_words(over[r], optimum[r])
 }
 function calls_words(i) { return counted(calls[i]) (calls[i] == 1 ? " driver call" : " driver calls") }
-function name(i,    text) { # torch,expandable_segments:True is expandable_segments:True
-    text = policy[i]; sub(/^torch,/, "", text)
-    return text
-}

@@ -1,14 +1,15 @@
-# heatmap.gp - peak reserved over the optimum, every policy with every KV strategy.
+# heatmap.gp - peak reserved over the optimum, every policy with every cache strategy.
 #
-#     memtrace sweep --policy torch,direct,bfc --kv concat,static,paged:16 --optimum > sweep.dat
-#     gnuplot -c plots/heatmap.gp sweep.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/heatmap.gp SWEEP.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot heatmap SWEEP.dat OUT.png
+#
+# Of a table such as
+# `memtrace sweep --policy torch,direct,bfc --kv concat,static,paged:16 --optimum`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
-script2 = "heatmap.awk"; load here."sweep.gp"
+load here."start.gp"
+scripts = "sweep.awk heatmap.awk"; name = "r"; load here."read.gp"
+if (left_out ne "") { settings = left_out.",  ".settings }
 tall = 190 + 51 * policies
 tall = tall < 480 ? 480 : tall > 760 ? 760 : tall
 load here."style.gp"

@@ -1,6 +1,7 @@
 # maps.awk - what the segments of up to four traces hold after one token, for maps.gp.
 #
-#     { cat A.trace; echo "(next)"; cat B.trace; echo "(next)"; } | awk -v token=N -f header.awk -f maps.awk
+#     { cat A.trace; echo "(next)"; cat B.trace; echo "(next)"; } | awk -v token=N \
+#         -f header.awk -f trace.awk -f maps.awk
 #
 # All bytes of a panel stand in one line, segment after segment as they came, which is cut into rows
 # of equal length, the same in all panels. Weights that lie side by side are folded: at most half a
@@ -14,7 +15,6 @@
 #       m1_model_name, m1_reserved, m1_segments, m1_split, m1_cached, m1_rounding, m1_requested,
 #       m1_option_NAME, m1_ending            of each panel
 
-function fail(reason) { if (bad == "") { bad = reason; bad_trace = panels + 1 } exit }
 function forget() {
     split("", low); split("", size); split("", asked); split("", tag); split("", home)
     split("", bytes); split("", mapped); split("", option); split("", order)
@@ -99,28 +99,13 @@ function close_panel(    i, j, s, id, n, part, live, t) {
 }
 
 BEGIN {
-    split("weights kv activations logits workspace other", tags)
-    for (i in tags) known[tags[i]] = 1
     forget()
 }
-{ sub(/\r$/, "") }
-$0 == "(next)" { close_panel(); next }
+between { close_panel(); next }
 found && $2 == "mark" { last = $7 }
-found && !/^#/ { next }
-!lines++ && !/^# memtrace trace / { fail("no trace of memtrace") }
-/^# *out of memory/ { ending = "out of memory"; next }
-/^# *interrupted/ { ending = "interrupted"; next }
-/^# command / { command = $3 }
-/^#/ { read_option(); next }
-NF == 0 { next }
-partial { fail("line " partial " is no event") }
-NF < 12 || $1 !~ /^[0-9]+$/ { partial = lines; next } # the last of a trace that was cut short
-$2 ~ /^(alloc|segment_)/ && ($6 $7 $9) !~ /^[0-9]+$/ {
-    fail("line " lines ": segment, offset and rounded must be numbers")
-}
+found { next }
 $2 == "alloc" {
     if (!($6 in bytes)) fail("line " lines ": a block in segment " $6 ", which is not held")
-    if (!($10 in known)) fail("line " lines ": " $10 " is no tag")
     low[$5] = $7 + 0; asked[$5] = $8 + 0; size[$5] = $9 + 0; tag[$5] = $10; home[$5] = $6
     next
 }
@@ -150,8 +135,6 @@ $2 == "mark" {
     if ($7 == token) found = 1
     next
 }
-$2 == "oom" { next }
-{ fail("line " lines ": " $2 " is no kind of event") }
 
 # Adds a range to those of segment `id`, in order, neighbours as one.
 function join(id, from, to,    n, part, i, text, added) {
@@ -168,7 +151,7 @@ function join(id, from, to,    n, part, i, text, added) {
 function drawn(p) { return piece_kind[p] == "weights" && piece_size[p] > fold ? fold : piece_size[p] }
 END {
     if (bad == "" && !panels) bad = "no trace of memtrace"
-    printf "bad = '%s'\nbad_trace = %d\n", safe(bad, 200), bad_trace ? bad_trace : panels + 1
+    printf "bad = '%s'\nbad_trace = %d\n", safe(bad, 200), panels + 1
     if (bad != "") exit
     # The length of a row, so that the tallest panel has at most 30.
     for (row = 65536; row < 1e15; row *= 2) {

@@ -1,61 +1,33 @@
 # maps.gp - what the segments of up to four runs hold after the same token, side by side.
 #
-#     gnuplot -c plots/maps.gp A.trace [B.trace ...] OUT.png [TOKEN]
+#     memtrace plot maps [TOKEN] A.trace [B.trace ... up to 4] OUT.png
 #
 # TOKEN is the last that all reached, if it is not given.
-array given[6] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6]
-runs = ARGC - 1; token = 0; out = ARGC > 0 ? given[ARGC > 6 ? 6 : ARGC] : ""
-if (ARGC > 2 && ARGC < 7) {
-    digits = 1
-    do for [i = 1:strlen(out)] { digits = strstrt("0123456789", out[i:i]) == 0 ? 0 : digits }
-    if (digits) { token = int(out); out = given[ARGC - 1]; runs = ARGC - 2 }
-}
-if (runs < 1 || runs > 4) {
-    printerr "usage: gnuplot -c plots/maps.gp A.trace [B.trace ... up to 4] OUT.png|.svg|.pdf [TOKEN]"
-    exit status 2
-}
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
 
 # The last token of each, the least of them, and a command that prints all traces.
 all = ""; least = -1
-array data_of[4]
 do for [s = 1:runs] {
-    file = given[s]; load here."file.gp"; data_of[s] = data
+    file = given[s]; load here."file.gp"
     reached = int(system(lines." | LC_ALL=C awk '$2 == \"mark\" && $3 >= 0 { t = $7 } END { print t + 0 }'"))
     least = least < 0 || reached < least ? reached : least
     all = all.lines."; echo; echo '(next)'; "
 }
 token = token > 0 ? token : least
-script = "maps.awk"; load here."awk.gp"
+scripts = "trace.awk maps.awk"; load here."awk.gp"
 load sprintf("< { %s } 2> /dev/null | %s -v token=%d", all, awk, token)
 if (bad ne "") { printerr (bad_trace > 0 ? given[bad_trace].": " : "").bad; exit status 2 }
 get(s, what) = value(sprintf("m%d_%s", s, what))
 
-# What the headers say alike is the settings line; what they say differently names the panels.
-array header[9] = ["policy", "model", "dtype", "kv", "activations", "workspace", "ctx", "batch", "prompt"]
-array title_of[4]
-do for [s = 1:runs] { title_of[s] = "" }
-settings = sprintf("a row is %s of addresses; each line down begins a segment", bytes(row_bytes))
-do for [i = 1:9] {
-    key = header[i]; differs = runs == 1 && key eq "policy"
-    do for [s = 2:runs] { differs = get(s, "option_".key) ne get(1, "option_".key) ? 1 : differs }
-    do for [s = 1:runs] {
-        v = get(s, "option_".key); v = v eq "" ? "?" : v
-        v = strlen(v) > 6 && v[1:6] eq "torch," ? v[7:*] : v
-        if (differs) {
-            title_of[s] = title_of[s].(title_of[s] eq "" ? "" : ", ").(key eq "policy" ? "" : key." ").v
-        }
-    }
-    if (!differs && get(1, "option_".key) ne "" && key ne "prompt" && key ne "ctx") {
-        settings = settings.",  ".key." ".get(1, "option_".key)
-    }
-}
-cut(s) = strlen(s) > 24 ? s[1:21]."..." : s
-do for [s = 1:runs] {
-    if (title_of[s] eq "") { title_of[s] = system("basename -- ".data_of[s]) }
-    title_of[s] = cut(title_of[s])
-}
+of(s, key) = get(s, "option_".key)
+keys = "policy kv model dtype activations workspace batch"; rare = "prompt backend ctx"
+load here."names.gp"
+settings = sprintf("a row is %s of addresses; each line down begins a segment,  ", bytes(row_bytes)).settings
+do for [s = 1:runs] { title_of[s] = cut(title_of[s], 36) }
 
 # The finding: reserved, in rising order.
 array order[4]

@@ -79,10 +79,6 @@ END {
     printf "finding = '%s'\n", safe(finding, 300)
     finish()
 }
-function setting(i,    text) { # torch,expandable_segments:True is expandable_segments:True
-    text = policy[i]; sub(/^torch,/, "", text)
-    return text
-}
 function share(p) {
     if (p < 0) p = -p
     return sprintf(p < 0.095 ? "%.2f" : p < 9.95 ? "%.1f" : "%.0f", p)

@@ -1,14 +1,15 @@
-# models.gp - reserved by model with several policies, and what each saves against torch.
+# models.gp - peak reserved by model and policy, and what each saves or costs against torch.
 #
-#     memtrace sweep --model gpt2,gpt2-medium,gpt2-large,gpt2-xl --policy torch,block:2MiB,bfc > sweep.dat
-#     gnuplot -c plots/models.gp sweep.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/models.gp SWEEP.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot models SWEEP.dat OUT.png
+#
+# Of a table such as
+# `memtrace sweep --model gpt2,gpt2-medium,gpt2-large,gpt2-xl --policy torch,block:2MiB,bfc`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
-script2 = "models.awk"; load here."sweep.gp"
+load here."start.gp"
+scripts = "sweep.awk models.awk"; name = "r"; load here."read.gp"
+if (left_out ne "") { settings = left_out.",  ".settings }
 tall = 220 + 60 * policies
 tall = tall < 400 ? 400 : tall > 760 ? 760 : tall
 load here."style.gp"
@@ -45,7 +46,7 @@ do for [m = 1:models] {
 }
 set label 70 "bars: reserved over the peak of requested, each model to a scale of its own" \
     at graph 0.0, screen y0 - 22.0 / tall left font plain(10) textcolor rgb grey
-words_colour(kind) = kind == 1 ? 0x0072B2 : kind == 2 ? 0xB04A00 : 0x6E6E6E
+words_colour(kind) = kind == 1 ? ink_blue : kind == 2 ? ink_vermillion : 0x6E6E6E
 shade(kind) = kind == 1 ? 0x0072B2 : kind == 2 ? 0xD55E00 : 0xA8A8A8
 bold_font = bold(10.5); small_font = plain(models > 4 ? 8.5 : 9.5)
 set output out

@@ -1,28 +1,26 @@
-# overhead.gp - how far from the optimum each block size is, with each KV strategy.
+# overhead.gp - peak reserved over the optimum against the block size.
 #
-#     memtrace sweep --policy block:64KiB..64MiB*2 --kv concat,static,paged:16 --optimum > sweep.dat
-#     gnuplot -c plots/overhead.gp sweep.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/overhead.gp SWEEP.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot overhead SWEEP.dat OUT.png
+#
+# Of a table such as
+# `memtrace sweep --policy block:64KiB..64MiB*2 --kv concat,static,paged:16 --optimum`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
 load here."series.gp"
-script2 = "overhead.awk"; load here."sweep.gp"
+scripts = "sweep.awk sizes.awk"; name = "r"; load here."read.gp"
+if (left_out ne "") { settings = left_out.",  ".settings }
 title = model_name.": ".finding
 settings = settings.",  optimum (0 %): ".bound
 load here."title.gp"
 
-# A logarithmic axis has no place for nothing: that is drawn at its lower end.
 if (high <= 0) { low = 0.1; high = 1.0 }
-floor_of = low / 2 < 0.01 ? 0.01 : low / 2
-clip(p) = p < floor_of ? floor_of : p
+from = low < 0.1 ? 0.01 : 10 ** floor(log10(low)); from_words = "%g %%%%"
+load here."zero.gp"
 set logscale x 2
-set logscale y 10
 set xrange [first / 1.25:last * 1.25]
-set yrange [floor_of / 1.25:high * 1.8]
 set xtics first, 2
 b = first
 while (b <= last * 1.01) {
@@ -31,11 +29,6 @@ while (b <= last * 1.01) {
     set xtics add (size_word b)
     b = b * 2
 }
-set ytics 10
-if (high < 50 * floor_of) {
-    do for [k = -3:5] { set ytics add ("%g %%" 2 * 10.0**k, "%g %%" 5 * 10.0**k) }
-}
-set format y "%g %%"
 set ylabel "peak reserved over the optimum, % of it (log)"
 set xlabel "block size (log)" offset 0, -1
 x1 = 0.695
@@ -58,7 +51,7 @@ do for [s = 1:sets] {
 }
 lines = ""
 do for [s = 1:sets] {
-    lines = lines.sprintf("$set%d using 1:(clip($3)) with linespoints %s notitle, ", s, look(s))
+    lines = lines.sprintf("$set%d using 1:3 with linespoints %s notitle, ", s, look(s))
 }
 # The least of each has a circle.
 $best << END_OF_BEST
@@ -69,5 +62,5 @@ do for [s = 1:sets] {
 }
 unset print
 set output out
-eval "plot ".lines."$best using 1:(clip($2)) with points pointtype 6 pointsize 2.4 * dot linewidth 1.5 \
+eval "plot ".lines."$best using 1:2 with points pointtype 6 pointsize 2.4 * dot linewidth 1.5 \
     linecolor rgb black notitle"

@@ -1,22 +1,15 @@
-# peers.gp - ms of a decode step against tokens in the cache: memtrace and other programs.
+# peers.gp - decode time against context, memtrace and other programs.
 #
-#     make peers
-#     gnuplot -c plots/peers.gp build/peers/peers.dat OUT.png
+#     memtrace plot peers PEERS.dat OUT.png
 #
-# A point is the median over the rounds, its bar the fastest and the slowest round. The thick grey line is
-# the bound: weights and f32 cache read once at the rate measured between the programs.
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/peers.gp PEERS.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+# Of `make peers`: a point is the median over the rounds, its bar the fastest and the slowest round. The
+# thick grey line is the bound: weights and f32 cache read once at the rate measured between the programs.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-load here."file.gp"
-script = "peers.awk"; load here."awk.gp"
-bad = ""
-load "< ".lines." | ".awk
-if (bad ne "") { printerr file.": ".bad; exit status 2 }
+scripts = "peers.awk"; name = "r"; load here."read.gp"
 title = finding
 load here."title.gp"
 

@@ -1,54 +1,24 @@
 # predict.gp - what PyTorch would reserve under several settings, token by token.
 #
-#     gnuplot -c plots/predict.gp A.tsv [B.tsv ...] OUT.png
+#     memtrace plot predict A.tsv [B.tsv ... up to 6] OUT.png
 #
-# takes up to six outputs of `memtrace predict`.
-if (ARGC < 2 || ARGC > 7) {
-    printerr "usage: gnuplot -c plots/predict.gp A.tsv [B.tsv ... up to 6] OUT.png|.svg|.pdf"
-    exit status 2
-}
-array given[7] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7]
-runs = ARGC - 1; out = given[ARGC]
+# Of outputs of `memtrace predict`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
 load here."series.gp"
-table = "predict.awk"
-array data_of[6]
-do for [s = 1:runs] { file = given[s]; name = sprintf("s%d", s); load here."read.gp"; data_of[s] = data }
-
-# What all headers say alike is the settings line; by what they say differently the first is named,
-# and each of the others by what it says differently from the first.
-array header[13] = ["policy", "cache", "model", "layers", "heads", "width", "dtype", "attn", \
-                    "batch", "prompt_tokens", "torch", "cc", "workspace"]
-of(s, key) = value(sprintf("s%d_option_%s", s, key))
-short(key, v) = key eq "policy" ? (strlen(v) > 6 && v[1:6] eq "torch," ? v[7:*] : v) : \
-                key." ".v
+scripts = "predict.awk"
+do for [s = 1:runs] { file = given[s]; name = sprintf("s%d", s); load here."read.gp" }
 get(s, what) = value(sprintf("s%d_%s", s, what))
 who = s1_model_name
 do for [s = 2:runs] { who = get(s, "model_name") eq who ? who : "GPT-2" }
-array title_of[6]
-do for [s = 1:runs] { title_of[s] = "" }
-settings = ""
-do for [i = 1:13] {
-    key = header[i]; differs = 0
-    if (i > 3 && i < 7 && who ne s1_model_name) { continue } # the model says it
-    do for [s = 2:runs] {
-        if (of(s, key) ne of(1, key) && of(s, key) ne "" && of(1, key) ne "") {
-            differs = 1
-            title_of[s] = title_of[s].(title_of[s] eq "" ? "" : ", ").short(key, of(s, key))
-        }
-    }
-    if (differs) { title_of[1] = title_of[1].(title_of[1] eq "" ? "" : ", ").short(key, of(1, key)) }
-    if (!differs && of(1, key) ne "" && (i < 4 || i > 6) && i < 13) {
-        settings = settings.(settings eq "" ? "" : ",  ").key." ".of(1, key)
-    }
-}
-cut(s) = strlen(s) > 33 ? s[1:30]."..." : s
-do for [s = 1:runs] {
-    if (runs == 1) { title_of[s] = short("policy", of(s, "policy")) }
-    if (title_of[s] eq "") { title_of[s] = system("basename -- ".data_of[s]) }
-    title_of[s] = cut(title_of[s])
-}
+of(s, key) = get(s, "option_".key)
+keys = "policy cache model ".(who eq s1_model_name ? "layers heads width " : "").\
+       "dtype attn batch prompt_tokens torch cc"; rare = "workspace"
+load here."names.gp"
+do for [s = 1:runs] { title_of[s] = cut(title_of[s], 44) }
 
 # The finding: reserved at the end of each.
 least = 1; most = 1; left = s1_left; right = s1_right; top_of_all = 0.0; low_of_all = s1_allocated

@@ -1,7 +1,7 @@
-# read.gp - reads the per-step table `file` as run `name`; table.awk says what is there afterwards.
-# With `table` another script reads another table.
+# read.gp - reads `file` as run `name` through header.awk and the awk `scripts` of this folder, which say
+# what is there afterwards; -v options for them are in `with`. What they refuse ends the chart.
 load here."file.gp"
-if (!exists("table")) { table = "table.awk" }
-script = table; load here."awk.gp"
-load "< ".lines." | ".awk." -v name=".name
-if (bad ne "") { printerr file.": ".bad; exit status 2 }
+load here."awk.gp"
+bad = "awk did not run"
+load "< ".lines." | ".awk." -v name=".name.(exists("with") ? with : "")
+if (bad ne "") { printerr file.": ".bad; exit status (bad eq "awk did not run" ? 4 : 2) }

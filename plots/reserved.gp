@@ -1,13 +1,12 @@
 # reserved.gp - where reserved went, token by token.
 #
-#     gnuplot -c plots/reserved.gp RUN.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/reserved.gp RUN.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot reserved RUN.dat OUT.png
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
+scripts = "table.awk"
 name = "r"; load here."read.gp"
 
 # The weights are folded: the axis starts a little below their end.

@@ -1,44 +1,19 @@
-# sawtooth.gp - overhead per token of up to four runs, one under the other, their bumps on one axis.
+# sawtooth.gp - overhead per token of up to four runs, one above the other, with their bumps.
 #
-#     memtrace --backend none --policy block:2MiB > a.dat         (and so on)
-#     gnuplot -c plots/sawtooth.gp a.dat b.dat c.dat OUT.png
-if (ARGC < 2 || ARGC > 5) {
-    printerr "usage: gnuplot -c plots/sawtooth.gp A.dat [B.dat ... up to 4] OUT.png|.svg|.pdf"
-    exit status 2
-}
-array given[5] = [ARG1, ARG2, ARG3, ARG4, ARG5]
-runs = ARGC - 1; out = given[ARGC]
+#     memtrace plot sawtooth A.dat [B.dat ... up to 4] OUT.png
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-array data_of[4]
-do for [s = 1:runs] { file = given[s]; name = sprintf("s%d", s); load here."read.gp"; data_of[s] = data }
+scripts = "table.awk"
+do for [s = 1:runs] { file = given[s]; name = sprintf("s%d", s); load here."read.gp" }
 get(s, what) = value(sprintf("s%d_%s", s, what))
-
-# What the headers say alike is the settings line; what they say differently names the runs.
-array header[10] = ["model", "dtype", "policy", "kv", "activations", "workspace", "backend", "ctx", \
-                    "batch", "prompt"]
-array title_of[4]
-do for [s = 1:runs] { title_of[s] = "" }
-settings = ""
-do for [i = 1:10] {
-    key = header[i]; differs = 0
-    do for [s = 2:runs] { differs = get(s, "option_".key) ne get(1, "option_".key) ? 1 : differs }
-    if (differs || (key eq "policy" && runs == 1)) {
-        do for [s = 1:runs] {
-            v = get(s, "option_".key); v = v eq "" ? "?" : v
-            title_of[s] = title_of[s].(title_of[s] eq "" ? "" : ", ").(key eq "policy" ? "" : key." ").v
-        }
-    } else {
-        v = get(1, "option_".key)
-        if (v ne "" && key ne "backend" && key ne "prompt") {
-            settings = settings.(settings eq "" ? "" : ",  ").key." ".v
-        }
-    }
-}
-cut(s) = strlen(s) > 40 ? s[1:37]."..." : s
+of(s, key) = get(s, "option_".key)
+keys = "policy kv model dtype activations workspace ctx batch"; rare = "prompt backend"
+load here."names.gp"
 do for [s = 1:runs] {
-    if (title_of[s] eq "") { title_of[s] = system("basename -- ".data_of[s]) }
-    title_of[s] = cut(title_of[s])
+    title_of[s] = cut(title_of[s], 60)
     if (get(s, "axis") ne s1_axis) {
         printerr given[s].": x is ".get(s, "axis").", and ".s1_axis." in ".given[1]; exit status 2
     }

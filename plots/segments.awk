@@ -1,6 +1,6 @@
 # segments.awk - a trace as rectangles, for segments.gp.
 #
-#     awk -v every=0|N -v wide=PIXELS -v tall=PIXELS -f header.awk -f segments.awk < RUN.trace
+#     awk -v every=0|N -v wide=PIXELS -v tall=PIXELS -f header.awk -f trace.awk -f segments.awk < RUN.trace
 #
 # Each column of pixels shows the state at the end of one step (with every=N, for traces without
 # marks: after so many events): one of several where there are more steps than pixels. A block that
@@ -20,8 +20,6 @@
 # Heights are bytes, with two exceptions. Each segment gets the lowest place that is free when it
 # comes, whatever its address; a growable one has a place of its own. And weights that stay to the
 # end are folded: however many lie side by side, they are one thin band.
-
-function fail(reason) { if (bad == "") bad = reason; exit }
 
 # ---- places for segments: the holes below `top`, by address
 
@@ -80,33 +78,17 @@ function cast(column,    i, j, low, high) {
 
 BEGIN {
     marks = 0
-    split("weights kv activations logits workspace other", tags)
-    for (i in tags) known[tags[i]] = 1
     window = 17592186044416 # 16 TiB, for a growable segment
 }
-{ sub(/\r$/, "") }
-NR == 1 && !/^# memtrace trace / { fail("no trace of memtrace") }
-/^# *out of memory/ { ending = "out of memory"; next }
-/^# *interrupted/ { ending = "interrupted"; next }
-/^# command / { command = $3 }
-/^#/ { read_option(); next }
-NF == 0 { next }
-partial { fail("line " partial " is no event") }
-NF < 12 || $1 !~ /^[0-9]+$/ { partial = NR; next } # the last of a file that was cut short
 { events++ }
 every && (events - 1) % every == 0 { if (shades) cast(now() - 1) }
-$2 ~ /^(alloc|segment_)/ && ($6 $7 $9) !~ /^[0-9]+$/ {
-    fail("line " NR ": segment, offset and rounded must be numbers")
-}
-
 $2 == "alloc" {
-    if (!($6 in base)) fail("line " NR ": a block in segment " $6 ", which is not held")
-    if (!($10 in known)) fail("line " NR ": " $10 " is no tag")
+    if (!($6 in base)) fail("line " lines ": a block in segment " $6 ", which is not held")
     low[$5] = base[$6] + $7; high[$5] = low[$5] + $9; born[$5] = now(); tag[$5] = $10; home[$5] = $6
     next
 }
 $2 == "free" {
-    if (!($5 in low)) fail("line " NR ": block " $5 " is not live")
+    if (!($5 in low)) fail("line " lines ": block " $5 " is not live")
     t = now()
     if (born[$5] < t && t > 0) keep(tag[$5], born[$5], t, low[$5], high[$5], home[$5])
     else if (t >= 0) shade(low[$5], high[$5])
@@ -118,7 +100,7 @@ $2 == "segment_alloc" {
     next
 }
 $2 == "segment_free" {
-    if (!($6 in bytes)) fail("line " NR ": segment " $6 " is not held")
+    if (!($6 in bytes)) fail("line " lines ": segment " $6 " is not held")
     if (since[$6] < now() && now() > 0)
         keep("segment", since[$6], now(), base[$6], base[$6] + bytes[$6], $6)
     give(base[$6], bytes[$6])
@@ -134,7 +116,7 @@ $2 == "segment_map" {
     next
 }
 $2 == "segment_unmap" {
-    if (!($6 in base)) fail("line " NR ": segment " $6 " is not held")
+    if (!($6 in base)) fail("line " lines ": segment " $6 " is not held")
     from = base[$6] + $7; to = from + $9; t = now()
     for (m = maps; m >= 1; m--) { # each mapped range keeps what lies outside
         l = map_low[m] > from ? map_low[m] : from; h = map_high[m] < to ? map_high[m] : to
@@ -157,9 +139,6 @@ $2 == "mark" {
     marks++
     next
 }
-$2 == "oom" { next }
-{ fail("line " NR ": " $2 " is no kind of event") }
-
 # ---- heights: address to height, in pieces of which some are folded
 
 function piece(low, high, height) {
@@ -191,7 +170,7 @@ function x(column,    p) {
 function mib(b) { return sprintf(b >= 10 * 1048576 ? "%.0f MiB" : "%.1f MiB", b / 1048576) }
 
 END {
-    if (bad == "" && NR == 0) bad = "no trace of memtrace"
+    if (bad == "" && !lines) bad = "no trace of memtrace"
     if (bad == "" && every) { marks = int((events - 1) / every) + 1; if (shades) cast(marks - 1) }
     if (bad == "" && !marks) bad = ending == "" ? "no step ended" : ending " before the end of the first step"
     # A run goes on to the tokens that its header names, or says why not.

@@ -1,12 +1,10 @@
-# segments.gp - the map of segments and blocks over time, from a --trace file.
+# segments.gp - the map of segments and blocks over time, from a trace.
 #
-#     gnuplot -c plots/segments.gp RUN.trace OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/segments.gp RUN.trace[.gz|.zst] OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot segments RUN.trace OUT.png
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
 load here."file.gp"
 
@@ -16,9 +14,9 @@ events = system(lines." | LC_ALL=C awk '$2 == \"mark\" && $3 >= 0 { n = -1; exit
                                        !/^#/ { n++ } END { print n + 0 }'") + 0
 if (events > 0) { every = events / 1000 + 1 }
 x0 = 92; x1 = 792; y0 = 74; y1 = 488 # of the chart, in pixels
-script = "segments.awk"; load here."awk.gp"
-load sprintf("< %s | %s -v every=%d -v wide=%d -v tall=%d", lines, awk, every, x1 - x0, y1 - y0)
-if (bad ne "") { printerr file.": ".bad; exit status 2 }
+scripts = "trace.awk segments.awk"; name = "r"
+with = sprintf(" -v every=%d -v wide=%d -v tall=%d", every, x1 - x0, y1 - y0)
+load here."read.gp"
 
 title = sprintf("%s%s: %s in %s; ", model_name, r_ending eq "" ? "" : " (".r_ending.")", \
                 bytes(reserved), plural(segments, "segment"))

@@ -1,15 +1,15 @@
-# study-ratio.gp - what a cache spares in FLOPs, and what in time, by context.
+# study-ratio.gp - what a KV cache saves in FLOPs, and what in time, by context.
 #
-#     memtrace study > study.dat
-#     gnuplot -c plots/study-ratio.gp study.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/study-ratio.gp STUDY.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot study-ratio STUDY.dat OUT.png
+#
+# Of `memtrace study`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-script2 = "study-ratio.awk"; load here."study-read.gp"
+scripts = "study.awk study-ratio.awk"; name = "r"; load here."read.gp"
+load here."title.gp"
 
 set logscale xy 10
 set xrange [left:right]

@@ -1,15 +1,15 @@
-# study-roofline.gp - the kernels of a step against what memory and arithmetic allow.
+# study-roofline.gp - the kernels of a step on the roofline of this machine.
 #
-#     memtrace study > study.dat
-#     gnuplot -c plots/study-roofline.gp study.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/study-roofline.gp STUDY.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot study-roofline STUDY.dat OUT.png
+#
+# Of `memtrace study`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-script2 = "study-roofline.awk"; load here."study-read.gp"
+scripts = "study.awk study-roofline.awk"; name = "r"; load here."read.gp"
+load here."title.gp"
 
 set logscale xy 10
 set xrange [left:right]
@@ -29,7 +29,7 @@ set style textbox opaque noborder margins 0.3, 0.1 fillcolor rgb "#FFFFFF"
 set label 1 "percent: of the roof at these FLOP per byte" at screen 0.985, 0.036 right font plain(10) textcolor rgb grey
 set samples 1000
 label_font = plain(10)
-words_colour(pass) = pass == 0 ? cached_ink : uncached_ink
+words_colour(pass) = pass == 0 ? ink_blue : ink_vermillion
 roof(x, rate) = peak > 0 && x * rate > peak ? NaN : x * rate
 flat(x) = peak > 0 && x * (cached_read > uncached_read ? cached_read : uncached_read) >= peak ? peak : NaN
 set output out

@@ -1,15 +1,15 @@
-# study-split.gp - where the time of a step goes, with a cache and without, by context.
+# study-split.gp - where the time of a step goes, with a KV cache and without, by context.
 #
-#     memtrace study > study.dat
-#     gnuplot -c plots/study-split.gp study.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/study-split.gp STUDY.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot study-split STUDY.dat OUT.png
+#
+# Of `memtrace study`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-script2 = "study-split.awk"; load here."study-read.gp"
+scripts = "study.awk study-split.awk"; name = "r"; load here."read.gp"
+load here."title.gp"
 
 # Neighbours differ in lightness as well as in colour; words are white on the dark ones.
 array shade[8] = [0xA8A8A8, 0xCC79A7, 0x0072B2, 0xD55E00, 0x56B4E9, 0xE69F00, 0xF0E442, 0xE0E0E0]

@@ -186,6 +186,7 @@ function finish() {
     if (bad == "") {
         print "bad = ''"
         printf "contexts = %d\n", rows
-        say("ending", ending, 30); say("finding", finding, 400); say("settings", setup(), 200)
+        if (ending != "") finding = finding "; " ending " after " counted(rows, "context")
+        say("title", finding, 400); say("settings", setup(), 200)
     }
 }

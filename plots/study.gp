@@ -1,15 +1,15 @@
-# study.gp - how long a step takes with a cache and without, by context, and how long it must.
+# study.gp - time of a step with and without a KV cache against context, and its lower bounds.
 #
-#     memtrace study > study.dat
-#     gnuplot -c plots/study.gp study.dat OUT.png
-if (ARGC != 2) {
-    printerr "usage: gnuplot -c plots/study.gp STUDY.dat OUT.png|.svg|.pdf"
-    exit status 2
-}
-file = ARG1; out = ARG2
+#     memtrace plot study STUDY.dat OUT.png
+#
+# Of `memtrace study`.
+chart = ARG0; count = ARGC
+array word_of[9] = [ARG1, ARG2, ARG3, ARG4, ARG5, ARG6, ARG7, ARG8, ARG9]
 here = ""; do for [i = 1:strlen(ARG0)] { here = ARG0[i:i] eq "/" ? ARG0[1:i] : here }
+load here."start.gp"
 load here."style.gp"
-script2 = "study-latency.awk"; load here."study-read.gp"
+scripts = "study.awk study-latency.awk"; name = "r"; load here."read.gp"
+load here."title.gp"
 
 set xrange [left:right]
 set logscale y 10

@@ -1,9 +1,8 @@
 # style.gp - what all charts share: colours, words for bytes, the terminal.
 #
-# A chart sets `here`, the folder of the scripts, and `out`, the name of its output, and loads this
-# file. In the end it sets `title` and `settings`, loads title.gp, sets the output and draws: until
-# its input has been read and found good, nothing is written. A chart that needs another height than
-# 640 pixels sets `tall` first.
+# A chart loads this file after start.gp. In the end it sets `title` and `settings`, loads title.gp,
+# sets the output and draws: until its input has been read and found good, nothing is written. A chart
+# that needs another height than 640 pixels sets `tall` first.
 wide = 1000
 if (!exists("tall")) { tall = 640 }
 
@@ -16,6 +15,7 @@ blue = "#0072B2"; vermillion = "#D55E00"; purple = "#CC79A7"
 c_weights = "#A8A8A8"; c_kv = blue; c_activations = vermillion; c_logits = purple
 c_workspace = green; c_other = yellow
 c_rounding = orange; c_split = "#B9DDF5"; c_cached = "#E9F4FC"
+ink_blue = 0x0072B2; ink_vermillion = 0xB04A00 # dark enough for words
 c_reserved = black; c_requested = "#00344F"
 
 # Bytes in words, and the unit of an axis that has to hold `most` bytes. A chart whose axis is in
@@ -67,9 +67,11 @@ set xlabel offset 0, ending eq ".svg" ? 0.7 : 0
 pixel_x(p) = ending eq ".png" ? (p + 0.5) / (wide - 1) : p / (1.0 * wide)
 pixel_y(p) = ending eq ".png" ? (p + 0.5) / (tall - 1) : p / (1.0 * tall)
 
+# "-.png" is the standard output.
+if (out eq "-".ending) { out = "/dev/stdout" }
 word = out; load here."quote.gp"
 folder = "d=$(dirname -- ".word.") && test -d \"$d\" && test -w \"$d\""
-if (system(folder." && test ! -d ".word." && echo ok") ne "ok") {
+if (out ne "/dev/stdout" && system(folder." && test ! -d ".word." && echo ok") ne "ok") {
     printerr out.": cannot be written"; exit status 2
 }
 

@@ -38,6 +38,10 @@ function workload(row,    i, text) {
     return text
 }
 function size_words(b) { b = short_size(b); sub(/[KMG]iB/, " &", b); return b }
+function setting(i,    text) { # policy i; torch,expandable_segments:True is expandable_segments:True
+    text = policy[i]; sub(/^torch,/, "", text)
+    return text
+}
 # What a row was, without the columns named in `but`, when there is a choice.
 function what(row, but,    i, c, text) {
     for (i = 1; i <= shown; i++) {
@@ -51,8 +55,8 @@ function what(row, but,    i, c, text) {
 BEGIN {
     shown = split("kv policy model dtype batch prompt-tokens logits activations workspace " \
                   "capacity ctx", show)
-    need = split("model policy kv ctx peak_requested peak_reserved reserved optimum_low " \
-                 "optimum_high overhead calls ended", needed)
+    need = split("model policy kv ctx peak_requested peak_reserved reserved rounding split cached " \
+                 "optimum_low optimum_high overhead calls ended", needed)
 }
 { sub(/\r$/, "") }
 /^# *interrupted/ { interrupted = 1; next }
@@ -72,7 +76,7 @@ $NF != "done" { cut_short++; next }
     rows++
     for (i = 1; i <= columns; i++) {
         c = column[i]; at[rows, c] = $i
-        if (c ~ /^(peak_|reserved|optimum|overhead|calls)/ && $i !~ /^-?[0-9]+$/) {
+        if (c ~ /^(peak_|reserved|rounding|split|cached|optimum|overhead|calls)/ && $i !~ /^-?[0-9]+$/) {
             bad = "line " NR ": " c " is no number"; exit
         }
     }

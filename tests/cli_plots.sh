@@ -4,36 +4,6 @@
 . tests/cli.shi
 . tests/plots.shi
 
-# drawn SCRIPT TITLE INPUT...: a case: a PNG, and an SVG that says TITLE
-drawn() {
-    begin "$1: $2"
-    chart=$1
-    title=$2
-    shift 2
-    rm -f "$dir/chart.png" "$dir/chart.svg"
-    draw "$chart" "$@" "$dir/chart.png"
-    want ended 0
-    want empty "$err"
-    want is_png "$dir/chart.png"
-    draw "$chart" "$@" "$dir/chart.svg"
-    want ended 0
-    want says "$dir/chart.svg" "$title"
-}
-
-# rejects NAME SCRIPT TEXT INPUT...: a case: one line with TEXT, status 2, no output
-rejects() {
-    begin "$1"
-    text=$3
-    chart=$2
-    shift 3
-    rm -f "$dir/chart.png"
-    draw "$chart" "$@" "$dir/chart.png"
-    want ended 2
-    want lines 1 "$err"
-    want has "$err" "$text"
-    want no test -e "$dir/chart.png"
-}
-
 make_run() { # make_run NAME OPTION...: NAME.dat and NAME.trace
     run_name=$1
     shift
@@ -99,7 +69,7 @@ want says "$dir/chart.svg" "in $(column 16 "$dir/grown.dat") segments split $(mi
 
 begin "maps: at a token that is asked for"
 at=$(mib "$(awk '$2 == 15 { print $13 }' "$dir/torch.dat")")
-draw maps "$dir/torch.trace" "$dir/chart.svg" 15
+draw maps 15 "$dir/torch.trace" "$dir/chart.svg"
 want ended 0
 want says "$dir/chart.svg" "at 15 tokens: torch reserves $at"
 
@@ -156,20 +126,12 @@ rejects "predict: one of two is missing" predict "missing: no such file" "$dir/d
 rejects "maps: a damaged file" maps "cut short, or not compressed" "$dir/torch.trace" "$dir/damaged.trace.gz"
 rejects "segments: a damaged file" segments "cut short, or not compressed" "$dir/damaged.trace.gz"
 begin "maps: a token that no step ends with"
-draw maps "$dir/torch.trace" "$dir/none.png" 41
+draw maps 41 "$dir/torch.trace" "$dir/none.png"
 want ended 2
 want has "$err" "no step that ends with 41 tokens"
 want no test -e "$dir/none.png"
 for chart in overhead heatmap models sawtooth maps predict; do
-    begin "$chart: no arguments, another ending, a folder that is not there"
-    draw $chart
-    want ended 2
-    want has "$err" "usage: gnuplot -c plots/$chart.gp"
-    draw $chart "$dir/overhead" "$dir/chart.txt"
-    want ended 2
-    draw $chart "$dir/overhead" "$dir/none/chart.png"
-    want ended 2
-    want lines 1 "$err"
+    misused $chart "$dir/overhead"
 done
 
 # ---- all at once ---------------------------------------------------------------------------------------
@@ -178,8 +140,8 @@ if [ -n "$quick" ]; then
     skip "lab.sh: all charts of the laboratory" "MEMTRACE_QUICK"
 else
     begin "lab.sh: all charts of the laboratory"
-    command="plots/lab.sh $MEMTRACE $dir/lab --ctx 2"
-    sh plots/lab.sh "$MEMTRACE" "$dir/lab" --ctx 2 >"$out" 2>"$err"
+    command="tools/lab.sh $MEMTRACE $dir/lab --ctx 2"
+    sh tools/lab.sh "$MEMTRACE" "$dir/lab" --ctx 2 >"$out" 2>"$err"
     status=$?
     want ended 0
     want empty "$err"
@@ -188,12 +150,12 @@ else
     done
 fi
 begin "lab.sh: usage, and a program that is not there"
-command="plots/lab.sh"
-sh plots/lab.sh >"$out" 2>"$err"
+command="tools/lab.sh"
+sh tools/lab.sh >"$out" 2>"$err"
 status=$?
 want ended 2
-want has "$err" "usage: plots/lab.sh"
-sh plots/lab.sh "$dir/no-program" "$dir/lab" >"$out" 2>"$err"
+want has "$err" "usage: tools/lab.sh"
+sh tools/lab.sh "$dir/no-program" "$dir/lab" >"$out" 2>"$err"
 status=$?
 want ended 2
 want lines 1 "$err"

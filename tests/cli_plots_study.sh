@@ -6,30 +6,6 @@
 
 charts="study study-ratio study-roofline study-split"
 
-# drawn CHART TITLE INPUT: a case: a PNG, and an SVG that says TITLE
-drawn() {
-    begin "$1: $2"
-    rm -f "$dir/chart.png" "$dir/chart.svg"
-    draw "$1" "$3" "$dir/chart.png"
-    want ended 0
-    want empty "$err"
-    want is_png "$dir/chart.png"
-    draw "$1" "$3" "$dir/chart.svg"
-    want ended 0
-    want says "$dir/chart.svg" "$2"
-}
-
-# rejects CHART NAME TEXT INPUT: a case: one line with TEXT, status 2, no output
-rejects() {
-    begin "$1: $2"
-    rm -f "$dir/chart.png"
-    draw "$1" "$4" "$dir/chart.png"
-    want ended 2
-    want lines 1 "$err"
-    want has "$err" "$3"
-    want no test -e "$dir/chart.png"
-}
-
 # cell BLOCK COLUMN FIRST SECOND FILE: of the last row of a block that begins with these two words
 cell() {
     awk -v block="$1" -v column="$2" -v first="$3" -v second="$4" '
@@ -166,31 +142,22 @@ cat "$table" "$table" >"$dir/twice"
 gzip -c "$table" | head -c 700 >"$dir/damaged.gz"
 "$MEMTRACE" --quiet --backend none --ctx 2 >"$dir/run.dat"
 for chart in $charts; do
-    rejects $chart "a file that is missing" "missing: no such file" "$dir/missing"
-    rejects $chart "an empty file" "no table of memtrace study" "$dir/nothing"
-    rejects $chart "another table" "run.dat: no table of memtrace study" "$dir/run.dat"
-    rejects $chart "a header without rows" "it has no rows" "$dir/header"
-    rejects $chart "interrupted without rows" "interrupted before the end of the first context" "$dir/early"
-    rejects $chart "a row cut short" "columns where 29 are expected" "$dir/short-row"
+    rejects "a file that is missing" $chart "missing: no such file" "$dir/missing"
+    rejects "an empty file" $chart "no table of memtrace study" "$dir/nothing"
+    rejects "another table" $chart "run.dat: no table of memtrace study" "$dir/run.dat"
+    rejects "a header without rows" $chart "it has no rows" "$dir/header"
+    rejects "interrupted without rows" $chart "interrupted before the end of the first context" "$dir/early"
+    rejects "a row cut short" $chart "columns where 29 are expected" "$dir/short-row"
 done
-rejects study "no number" "cached_ms is no number" "$dir/nan"
-rejects study "contexts that fall" "contexts do not rise" "$dir/falls"
-rejects study "a column less" "no column cached_read_gbs" "$dir/no-column"
-rejects study "two studies" "not those of one study" "$dir/twice"
-rejects study "a damaged file" "cut short, or not compressed" "$dir/damaged.gz"
-rejects study-split "half a split" "lacks the split of some steps" "$dir/half-split"
-rejects study-roofline "the first block alone" "lacks the split of some steps" "$dir/first-block"
-rejects study "the first block alone" "lacks its closing lines" "$dir/first-block"
+rejects "no number" study "cached_ms is no number" "$dir/nan"
+rejects "contexts that fall" study "contexts do not rise" "$dir/falls"
+rejects "a column less" study "no column cached_read_gbs" "$dir/no-column"
+rejects "two studies" study "not those of one study" "$dir/twice"
+rejects "a damaged file" study "cut short, or not compressed" "$dir/damaged.gz"
+rejects "half a split" study-split "lacks the split of some steps" "$dir/half-split"
+rejects "the first block alone" study-roofline "lacks the split of some steps" "$dir/first-block"
+rejects "the first block alone" study "lacks its closing lines" "$dir/first-block"
 for chart in $charts; do
-    begin "$chart: no arguments, another ending, a folder that is not there"
-    draw $chart
-    want ended 2
-    want has "$err" "usage: gnuplot -c plots/$chart.gp"
-    draw $chart "$table" "$dir/chart.txt"
-    want ended 2
-    want lines 1 "$err"
-    draw $chart "$table" "$dir/none/chart.png"
-    want ended 2
-    want lines 1 "$err"
+    misused $chart "$table"
 done
 finish

@@ -1,14 +1,19 @@
 #!/bin/sh
 # Runs every test: the cmocka programs named on the command line (under $WATCH, if set) and the scripts
-# beside this one. usage: run.sh BUILD PROGRAM TEST...
-# Prints each failure, and at the end how many passed and failed.
+# beside this one (or those of $SCRIPTS). usage: run.sh BUILD PROGRAM TEST...
+# Prints each failure, and at the end what was skipped and why, and how many passed and failed.
 set -u
 build=$1
+BUILD=$build
 MEMTRACE=$2
-export MEMTRACE
+export BUILD MEMTRACE
 shift 2
-log=$build/tests/log
-mkdir -p "$log"
+mkdir -p "$build/tests"
+log=$(mktemp -d "$build/tests/log.XXXXXX") || exit 1
+trap 'rm -rf "$log"' EXIT
+trap 'exit 130' HUP INT TERM
+skips=$log/skips
+: >"$skips"
 passed=0
 failed=0
 skipped=0
@@ -25,7 +30,8 @@ count_cmocka() {
     skipped=$((skipped + ${s:-0}))
     printf '%-28s %5s passed %3s failed %3s skipped\n' "$3" "${p:-0}" "${f:-0}" "${s:-0}"
     [ "${f:-0}" = 0 ] || cat "$1"
-    grep -h '^skipped:' "$1" || true
+    sed -n "s/^skipped: /  $3: /p" "$1" >>"$skips"
+    [ "${s:-0}" = 0 ] || grep -q '^skipped: ' "$1" || echo "  $3: $s tests" >>"$skips"
 }
 
 # Scripts print "ok NAME", "not ok NAME" or "skip NAME" lines.
@@ -40,7 +46,7 @@ count_script() {
     skipped=$((skipped + s))
     printf '%-28s %5s passed %3s failed %3s skipped\n' "$3" "$p" "$f" "$s"
     [ "$f" = 0 ] || cat "$1"
-    grep -h '^skip ' "$1" || true
+    sed -n "s/^skip /  $3: /p" "$1" >>"$skips"
 }
 
 for t in "$@"; do
@@ -48,12 +54,12 @@ for t in "$@"; do
     ${WATCH:-} "$t" >"$log/$name" 2>&1
     count_cmocka "$log/$name" $? "$name"
 done
-for t in tests/cli_*.sh; do
+for t in ${SCRIPTS-tests/cli_*.sh}; do
     name=$(basename "$t")
     sh "$t" >"$log/$name" 2>&1
     count_script "$log/$name" $? "$name"
 done
 
-[ "$skipped" = 0 ] || echo "$skipped skipped"
+[ "$skipped" = 0 ] || { echo "$skipped skipped:"; cat "$skips"; }
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -1,27 +1,37 @@
 #!/bin/sh
-# The main job and its charts: out/mem.dat, out/*.png, out/*.svg. usage: tools/run.sh [memtrace options]
+# The main job and its charts: mem.dat, its trace, *.png and *.svg in a folder.
+#
+#     tools/run.sh PROGRAM FOLDER [OPTION...]
+#
+# Options go to every run. Each file appears whole, so that two may run at once.
 set -eu
-[ -x ./memtrace ] || { echo "run make first" >&2; exit 2; }
-mkdir -p out
-out=out
+[ $# -ge 2 ] || { echo "usage: tools/run.sh PROGRAM FOLDER [OPTION...]" >&2; exit 2; }
+program=$1
+out=$2
+shift 2
+whole="$(dirname -- "$0")/whole.sh"
 
-draw() { # draw NAME INPUT... : as PNG and SVG
-    name=$1
+draw() { # draw KIND INPUT... : as PNG and SVG
+    kind=$1
     shift
     for type in png svg; do
-        gnuplot -c "plots/$name.gp" "$@" "$out/$name.$type"
+        "$program" plot "$kind" "$@" "$out/$kind.$type"
     done
-    echo "$out/$name.png"
+    echo "$out/$kind.png"
+}
+dry() { # dry FILE OPTION... : a dry run's table
+    file=$1
+    shift
+    sh "$whole" "$file" "$program" --ctx 1024 "$@" --quiet --backend none
 }
 
-./memtrace --ctx 1024 --trace $out/mem.trace.zst "$@" >$out/mem.dat
+sh "$whole" "$out/mem.dat" "$program" --ctx 1024 --trace "$out/mem.trace.gz" "$@"
 echo "$out/mem.dat"
-draw reserved $out/mem.dat
-draw bumps $out/mem.dat
-./memtrace --quiet --backend none --ctx 1024 --trace $out/map.trace "$@" >/dev/null
-draw segments $out/map.trace
-./memtrace --quiet --backend none --ctx 1024 "$@" --policy torch,expandable_segments:True >$out/expandable.dat
-draw compare $out/mem.dat $out/expandable.dat
-sh plots/blocks.sh ./memtrace >$out/blocks.dat
-draw blocks $out/blocks.dat
-echo "more charts of policies and cache strategies: plots/lab.sh ./memtrace $out/lab"
+draw reserved "$out/mem.dat"
+draw bumps "$out/mem.dat"
+draw segments "$out/mem.trace.gz"
+dry "$out/expandable.dat" "$@" --policy torch,expandable_segments:True
+draw compare "$out/mem.dat" "$out/expandable.dat"
+sh "$whole" "$out/blocks.dat" "$program" sweep --quiet --policy 'block:64KiB..64MiB*2' --kv concat,static,paged:16
+draw blocks "$out/blocks.dat"
+echo "more charts of policies and cache strategies: make lab"

@@ -1,0 +1,283 @@
+/* plot.c - `memtrace plot`: a chart of plots/, drawn by gnuplot, from anywhere.
+ *
+ * A chart is a script KIND.gp whose third line says how it is called:
+ *
+ *     # KIND.gp - what it shows.
+ *     #
+ *     #     memtrace plot KIND FILE... OUT.png
+ *
+ * The script checks its files itself. It draws to its standard output (OUT is "-.png"), from where
+ * the picture goes into a file that appears whole. */
+#include "cli/cli.h"
+#include "cli/place.h"
+
+#include "base/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_WORDS 32 /* of a script's command line; no chart takes so many */
+
+typedef struct plot_options {
+    cli_files words; /* KIND, the files, OUT */
+    bool list;
+} plot_options;
+
+/* ---- the scripts ----------------------------------------------------------------------------- */
+
+/* $MEMTRACE_PLOTS, or the folder beside the program, or that of an installed one. */
+static mt_status find_folder(char *folder, mt_error *err) {
+    static const char *const folders[] = { "", "/../share/memtrace", NULL };
+    const char *named = getenv("MEMTRACE_PLOTS");
+    if (named != NULL)
+        snprintf(folder, PATH_MAX, "%s", named);
+    else if (!cli_place(folder, PATH_MAX, folders, "plots"))
+        return mt_fail(err, MT_FAILED,
+                       "the charts' scripts are neither in plots beside the program nor in "
+                       "../share/memtrace/plots; MEMTRACE_PLOTS may name their folder");
+    return MT_OK;
+}
+
+/* Reads what script name of folder shows into text; false when it is no chart. */
+static bool read_chart(const char *folder, const char *name, char *text, size_t room) {
+    char path[PATH_MAX], called[64], line[256];
+    snprintf(path, sizeof path, "%s/%s.gp", folder, name);
+    snprintf(called, sizeof called, "#     memtrace plot %s ", name);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return false;
+    char *shows = fgets(text, (int)room, f) != NULL ? strstr(text, " - ") : NULL;
+    bool chart = shows != NULL && fgets(line, sizeof line, f) != NULL &&
+                 fgets(line, sizeof line, f) != NULL &&
+                 strncmp(line, called, strlen(called)) == 0;
+    fclose(f);
+    if (chart) {
+        memmove(text, shows + 3, strlen(shows + 3) + 1);
+        text[strcspn(text, ".\n")] = '\0';
+    }
+    return chart;
+}
+
+/* Sorts by what stands before the ending. */
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    const char *x = (*a)->d_name, *y = (*b)->d_name;
+    size_t m = strcspn(x, "."), n = strcspn(y, ".");
+    int d = strncmp(x, y, m < n ? m : n);
+    return d != 0 ? d : (m > n) - (m < n);
+}
+
+/* Calls each(name, what it shows) for the charts of a folder, by name. */
+static mt_status each_chart(const char *folder, void (*each)(void *, const char *, const char *),
+                            void *context, mt_error *err) {
+    struct dirent **entries;
+    int n = scandir(folder, &entries, NULL, by_name);
+    if (n < 0)
+        return mt_fail(err, MT_FAILED, "cannot read the charts' folder %.300s: %s", folder,
+                       strerror(errno));
+    for (int i = 0; i < n; i++) {
+        char *name = entries[i]->d_name, *dot = strrchr(name, '.'), shows[256];
+        if (dot != NULL && strcmp(dot, ".gp") == 0) {
+            *dot = '\0';
+            if (read_chart(folder, name, shows, sizeof shows))
+                each(context, name, shows);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return MT_OK;
+}
+
+static void print_chart(void *context, const char *name, const char *shows) {
+    fprintf(context, "%-16s%s\n", name, shows);
+}
+
+static void join_name(void *context, const char *name, const char *shows) {
+    char *known = context;
+    size_t n = strlen(known);
+    (void)shows;
+    snprintf(known + n, 300 - n, "%s%s", n > 0 ? ", " : "", name);
+}
+
+static mt_status no_chart(const char *folder, const char *kind, mt_error *err) {
+    char known[300] = "", shown[CLI_SHOWN];
+    MT_TRY(each_chart(folder, join_name, known, err));
+    return mt_fail(err, MT_BAD, "unknown chart %s; known: %s", cli_shown(shown, kind), known);
+}
+
+/* ---- gnuplot ----------------------------------------------------------------------------------- */
+
+/* Copies what comes from fd to out; true at its end, false when an interrupt came first. */
+static bool copy_picture(int fd, mt_output *out) {
+    char data[65536];
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    for (;;) {
+        if (poll(&p, 1, -1) < 0 && cli_interrupted())
+            return false;
+        if (p.revents == 0)
+            continue;
+        ssize_t n = read(fd, data, sizeof data);
+        if (n <= 0)
+            return n == 0;
+        mt_output_write(out, data, (size_t)n);
+    }
+}
+
+/* Starts gnuplot on argv, its output to the pipe's end and its messages to log. */
+static mt_status start(pid_t *child, char **argv, int output, int log, mt_error *err) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t usual;
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGXFSZ);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, log, STDERR_FILENO);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    int failed = posix_spawnp(child, argv[0], &files, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+    if (failed == ENOENT)
+        return mt_fail(err, MT_FAILED,
+                       "gnuplot is not installed (Debian's package is gnuplot-nox)");
+    return failed == 0 ? MT_OK
+                       : mt_fail(err, MT_FAILED, "cannot run gnuplot: %s", strerror(failed));
+}
+
+/* The last line that gnuplot printed: the script's reason, or where a command of it failed. */
+static void last_message(int log, char *text, size_t room) {
+    char all[4096];
+    ssize_t n = pread(log, all, sizeof all - 1, 0);
+    all[n > 0 ? n : 0] = '\0';
+    char *end = all + strlen(all);
+    while (end > all && (end[-1] == '\n' || end[-1] == ' '))
+        *--end = '\0';
+    char *line = strrchr(all, '\n');
+    snprintf(text, room, "%s", line != NULL ? line + 1 : all);
+}
+
+/* Waits for the child. A script ends with status 2 when a file is not what it takes. */
+static mt_status finish(pid_t child, int log, mt_error *err) {
+    int status;
+    char reason[400];
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return MT_OK;
+    last_message(log, reason, sizeof reason);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+        return mt_fail(err, MT_BAD, "%s", reason);
+    return mt_fail(err, MT_FAILED, "gnuplot failed: %s",
+                   WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : reason);
+}
+
+static mt_status draw(char **argv, mt_output *out, mt_error *err) {
+    int ends[2], log = memfd_create("gnuplot", MFD_CLOEXEC);
+    pid_t child;
+    if (log < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+        close(log);
+        return mt_fail(err, MT_FAILED, "cannot open a pipe: %s", strerror(errno));
+    }
+    mt_status status = start(&child, argv, ends[1], log, err);
+    close(ends[1]);
+    if (status == MT_OK) {
+        bool whole = copy_picture(ends[0], out);
+        if (!whole)
+            kill(child, SIGTERM);
+        status = finish(child, log, err);
+        if (!whole)
+            status = MT_INTERRUPTED;
+    }
+    close(ends[0]);
+    close(log);
+    return status;
+}
+
+/* ---- the command --------------------------------------------------------------------------------- */
+
+/* ".png" of OUT, as the script's own output; NULL when it ends in nothing that can be drawn. */
+static const char *standard_output(const char *out) {
+    static const char *const known[] = { "-.png", "-.svg", "-.pdf" };
+    const char *dot = strrchr(out, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof known / sizeof *known; i++)
+        if (strcmp(dot, known[i] + 1) == 0)
+            return known[i];
+    return NULL;
+}
+
+/* Draws script to path, with the files in words[1] ... words[n]. */
+static mt_status draw_to(const char *path, char *script, char **words, int n, mt_error *err) {
+    char *argv[MOST_WORDS] = { "gnuplot", "-d", "-c", script }, shown[CLI_SHOWN];
+    const char *drawn = standard_output(path);
+    if (drawn == NULL)
+        return mt_fail(err, MT_BAD, "%s: the name of a chart ends in .png, .svg or .pdf",
+                       cli_shown(shown, path));
+    if (n > MOST_WORDS - 6)
+        return mt_fail(err, MT_BAD, "%d files are more than any chart takes", n);
+    memcpy(argv + 4, words + 1, (size_t)n * sizeof *argv);
+    argv[4 + n] = (char *)drawn;
+    mt_output *out;
+    MT_TRY(mt_output_open(&out, path, err));
+    mt_status status = draw(argv, out, err);
+    if (status == MT_OK)
+        return mt_output_commit(out, err);
+    mt_output_abandon(out);
+    return status;
+}
+
+static mt_status plot(const plot_options *o, mt_error *err) {
+    char folder[PATH_MAX], script[PATH_MAX], shows[256], **words = o->words.path;
+    int n = o->words.count;
+    MT_TRY(find_folder(folder, err));
+    if (o->list)
+        return each_chart(folder, print_chart, stdout, err);
+    if (strchr(words[0], '/') != NULL || !read_chart(folder, words[0], shows, sizeof shows))
+        return no_chart(folder, words[0], err);
+    snprintf(script, sizeof script, "%.*s/%.40s.gp", PATH_MAX - 64, folder, words[0]);
+    return draw_to(words[n - 1], script, words, n - 2, err);
+}
+
+static const char doc[] =
+    "Draws the chart KIND of the FILEs with gnuplot; OUT ends in .png, .svg or .pdf.\v"
+    "Examples:\n"
+    "  memtrace plot reserved out/mem.dat out/reserved.png\n"
+    "  memtrace plot compare out/a.dat out/b.dat out/compare.svg\n\n"
+    "MEMTRACE_PLOTS names another folder of scripts.\n\n"
+    "Exit status: 0 done; 2 bad input or usage; 4 gnuplot is missing or failed, or a write failed; "
+    "130 interrupted.";
+
+#define FIELD(name) offsetof(plot_options, name)
+
+static const cli_option rows[] = {
+    { CLI_FILES, FIELD(words), "KIND FILE... OUT", "KIND FILE... OUT", .most = UINT32_MAX },
+    { CLI_FLAG, FIELD(list), "list", .help = "the kinds of charts, and what each shows",
+      .letter = 'l' },
+    { .name = NULL },
+};
+
+static void check(struct argp_state *state, void *input) {
+    plot_options *o = input;
+    if (!o->list && o->words.count < 3)
+        argp_error(state, "expected KIND FILE... OUT (memtrace plot --list names the kinds)");
+}
+
+static const cli_usage usage = { .doc = doc, .table = { { rows, 0 } }, .check = check };
+
+int cli_plot(int argc, char **argv) {
+    plot_options o = { 0 };
+    mt_error err;
+    cli_parse(&usage, argc, argv, &o);
+    return cli_flush(cli_fail(plot(&o, &err), &err));
+}
