@@ -19,6 +19,7 @@ struct mt_source {
     uint64_t capacity;    /* bytes the device holds */
     uint64_t granularity; /* pieces are counted in multiples of this */
     uint64_t used;        /* bytes out, so counted */
+    uint64_t refusals;    /* pieces that did not fit */
 
     /* Each returns MT_NO_MEMORY when the piece does not fit (not an error to report: err keeps the
      * reason), MT_FAILED when the device failed. */

@@ -11,6 +11,7 @@
 #include "engine/generate.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/cuda/backend.h"
+#include "reports/json.h"
 
 #define MT_VERSION "0.2.0"
 
@@ -90,6 +91,27 @@ mt_engine_options cli_engine_options(const cli_session *s);
 
 void cli_close(cli_session *s);
 
+/* ---- what was run: header.c --------------------------------------------------------------------
+ */
+
+/* Where lines of a name and a value go: a table's comments, stderr, a trace, JSON. */
+typedef struct cli_sink {
+    void (*line)(void *context, const char *name, const char *value, mt_value_kind kind);
+    void *context;
+} cli_sink;
+extern const cli_sink cli_comments, cli_stderr;
+
+/* Says one line; control characters of the value are escaped. */
+void cli_say(cli_sink to, mt_value_kind kind, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void cli_say_number(cli_sink to, const char *name, uint64_t value);
+void cli_say_path(cli_sink to, const char *name, const char *path); /* cut at the front when long */
+void cli_say_shape(cli_sink to, const mt_config *c);                /* layers, heads, width */
+
+/* The lines that every header begins with, and all those of a session. */
+void cli_say_command(cli_sink to, const char *command);
+void cli_say_session(cli_sink to, const cli_session *s, const char *command);
+
 /* ---- bytes that a library took: library.c -------------------------------------------------------
  */
 
@@ -107,15 +129,21 @@ typedef struct cli_library {
 #define CLI_WARM 2
 mt_status cli_library_look(cli_library *l, const cli_session *s, mt_error *err);
 
-/* Calls line for each line to say about it: those known before the run, and those after. */
-void cli_library_header(const cli_session *s, void (*line)(void *context, const char *text),
-                        void *context);
-void cli_library_lines(const cli_library *l, const cli_session *s,
-                       void (*line)(void *context, const char *text), void *context);
+/* The lines to say about it: those known before the run, and those after. */
+void cli_library_header(const cli_session *s, cli_sink to);
+void cli_library_lines(const cli_library *l, const cli_session *s, cli_sink to);
 
-/* Calls line for each header line of a run, "name value", without "# ". */
-void cli_header(const cli_session *s, const char *command,
-                void (*line)(void *context, const char *text), void *context);
+/* What a simulated device holds unless --capacity says otherwise, in every command that runs a
+ * model; replay serves what a device has served once, so it has no such limit. */
+#define CLI_CAPACITY      (48 * MT_GIB)
+#define CLI_CAPACITY_TEXT "48GiB"
+
+/* On stderr: that the capacity was reached, how often, and the step of the first time. */
+void cli_tell_capacity(const mt_source *s, bool standard, int64_t step);
+
+/* Threads to use: as many as asked for, or one for each core that this program may use. Says so
+ * when more are asked for than there are cores. */
+int cli_threads(uint64_t asked, bool quiet);
 
 /* ---- to the user ----------------------------------------------------------------------------- */
 

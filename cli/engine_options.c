@@ -76,7 +76,7 @@ const cli_option cli_machine_rows[] = {
               "none of ours, cuBLAS allocates its own",
       "with cuda 4MiB, from sm_90 on 32MiB; else 0" },
     { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device",
-      "with cuda the device's; else 48GiB", 1, CAPACITY_MOST },
+      "with cuda the device's; else " CLI_CAPACITY_TEXT, 1, CAPACITY_MOST },
 
     { CLI_GROUP, .help = "Machine:" },
     { CLI_TEXT, FIELD(backend), "backend", "cpu|cuda|none",

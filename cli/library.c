@@ -50,50 +50,47 @@ mt_status cli_library_look(cli_library *l, const cli_session *s, mt_error *err) 
     return MT_OK;
 }
 
-#define LINE(...)                                                                                  \
-    do {                                                                                           \
-        snprintf(text, sizeof text, __VA_ARGS__);                                                  \
-        line(context, text);                                                                       \
-    } while (0)
-
-void cli_library_header(const cli_session *s, void (*line)(void *context, const char *text),
-                        void *context) {
-    char text[256];
+void cli_library_header(const cli_session *s, cli_sink to) {
+    char name[80];
     const char *config = getenv("CUBLAS_WORKSPACE_CONFIG");
     if (s->cuda.device == NULL)
         return;
-    LINE("library baseline %" PRId64 " (used on the device once the context exists)",
-         s->cuda.notes[0].bytes);
-    LINE("library %s %+" PRId64, s->cuda.notes[1].what, s->cuda.notes[1].bytes);
+    const mt_cuda_note *note = s->cuda.notes;
+    cli_say(to, MT_VALUE_NUMBER, "library baseline",
+            "%" PRId64 " (used on the device once the context exists)", note[0].bytes);
+    snprintf(name, sizeof name, "library %s", note[1].what);
+    cli_say(to, MT_VALUE_NUMBER, name, "%+" PRId64, note[1].bytes);
     if (s->o.workspace != NULL && strcmp(s->o.workspace, "library") == 0)
-        LINE("library workspace its own, CUBLAS_WORKSPACE_CONFIG %.100s",
-             config != NULL ? config : "not set");
+        cli_say(to, MT_VALUE_TEXT, "library workspace", "its own, CUBLAS_WORKSPACE_CONFIG %.100s",
+                config != NULL ? config : "not set");
 }
 
-void cli_library_lines(const cli_library *l, const cli_session *s,
-                       void (*line)(void *context, const char *text), void *context) {
-    char text[256];
+/* What one call into a library took, the first time and all the others. */
+static void say_note(const mt_cuda_note *n, cli_sink to) {
+    char name[80], again[48] = "";
+    snprintf(name, sizeof name, "library %s", n->what);
+    if (n->calls > 1)
+        snprintf(again, sizeof again, ", again %+" PRId64, n->again);
+    cli_say(to, MT_VALUE_NUMBER, name, "%+" PRId64 "%s", n->bytes, again);
+}
+
+void cli_library_lines(const cli_library *l, const cli_session *s, cli_sink to) {
     int64_t noted = 0; /* by calls of which we know what they took */
     if (!l->on)
         return;
     for (uint32_t i = 1; i < *s->cuda.noted; i++)
         noted += s->cuda.notes[i].bytes + s->cuda.notes[i].again;
-    for (uint32_t i = 2; i < *s->cuda.noted; i++) {
-        const mt_cuda_note *n = &s->cuda.notes[i];
-        if (n->calls > 1)
-            LINE("library %s %+" PRId64 ", again %+" PRId64, n->what, n->bytes, n->again);
-        else
-            LINE("library %s %+" PRId64, n->what, n->bytes);
-    }
+    for (uint32_t i = 2; i < *s->cuda.noted; i++)
+        say_note(&s->cuda.notes[i], to);
     if (l->shared) {
-        LINE("library unknown: device shared");
+        cli_say(to, MT_VALUE_TEXT, "library", "unknown: device shared");
         return;
     }
-    LINE("library code %+" PRId64
-         " (loaded with the first use of each kernel of ours, and the rest)",
-         l->warm - noted);
-    LINE("library after warm-up %" PRId64, l->warm);
-    LINE("library at the end %" PRId64, l->end);
-    LINE("library change %+" PRId64, l->end - l->warm);
-    LINE("driver rounding %" PRId64, l->driver_rounding);
+    cli_say(to, MT_VALUE_NUMBER, "library code",
+            "%+" PRId64 " (loaded with the first use of each kernel of ours, and the rest)",
+            l->warm - noted);
+    cli_say(to, MT_VALUE_NUMBER, "library after warm-up", "%" PRId64, l->warm);
+    cli_say(to, MT_VALUE_NUMBER, "library at the end", "%" PRId64, l->end);
+    cli_say(to, MT_VALUE_NUMBER, "library change", "%+" PRId64, l->end - l->warm);
+    cli_say(to, MT_VALUE_NUMBER, "driver rounding", "%" PRId64, l->driver_rounding);
 }

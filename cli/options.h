@@ -47,6 +47,9 @@ typedef struct cli_table {
     size_t at;
 } cli_table;
 
+/* What commands with --csv say of it. */
+#define CLI_CSV_HELP "comma-separated values: a header line, then rows; no comments"
+
 #define CLI_TABLES 8
 typedef struct cli_usage {
     const char *doc; /* what the command does, '\v', columns and examples */

@@ -8,6 +8,7 @@
 
 #include "base/size.h"
 #include "predict/gpt2.h"
+#include "reports/columns.h"
 #include "reports/summary.h"
 
 #include <inttypes.h>
@@ -15,9 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define DEFAULT_CTX      1024
-#define DEFAULT_CAPACITY (48 * MT_GIB)
-#define SPEC_MOST        2048
+#define DEFAULT_CTX 1024
+#define SPEC_MOST   2048
 
 static const char doc[] =
     "Prints, after every token, what torch.cuda's memory counters would show for greedy decoding "
@@ -41,6 +41,7 @@ typedef struct predict_options {
     const char *model, *policy, *contexts, *dtype;
     cli_shape shape;
     uint64_t prompt, ctx, batch, capacity, multiprocessors;
+    bool csv;
     unsigned attn, cache, release,
         capability; /* mt_hf_attn and so on; capability: which of the list */
 } predict_options;
@@ -73,11 +74,13 @@ static const cli_option rows[] = {
     { CLI_WORD, FIELD(release), "torch", RELEASES, .help = "release of PyTorch", "2.15" },
     { CLI_SPEC, FIELD(policy), "policy", "torch[,OPTION:VALUE...]",
       .help = "allocator settings, named as in PYTORCH_ALLOC_CONF", "those of the environment" },
-    { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device", "48GiB", 1,
-      (uint64_t)1 << 50 },
+    { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device",
+      CLI_CAPACITY_TEXT, 1, (uint64_t)1 << 50 },
     { CLI_WORD, FIELD(capability), "cc", CAPABILITIES, .help = "compute capability", "8.6" },
     { CLI_NUMBER, FIELD(multiprocessors), "sms", "N", .help = "number of SMs",
       "84 for 8.6, 132 for 9.0, ...", 1, 4096 },
+    { CLI_GROUP, .help = "Output:" },
+    { CLI_FLAG, FIELD(csv), "csv", .help = CLI_CSV_HELP },
     { CLI_GROUP, .help = "Model:" },
     { CLI_TEXT, FIELD(model), "model", "NAME|DIR",
       .help = "gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a folder with a config.json", "gpt2" },
@@ -171,6 +174,8 @@ typedef struct predict {
     uint32_t *contexts;
     mt_source *source;
     mt_alloc *alloc;
+    uint64_t refusals; /* of the source, at the last row */
+    int64_t full_step; /* in which the first of them came */
 } predict;
 
 static mt_status read_contexts(predict *p, mt_error *err) {
@@ -211,58 +216,78 @@ static mt_status prepare(predict *p, mt_error *err) {
     MT_TRY(read_workspaces(hf, err));
     MT_TRY(mt_hf_check(hf, err));
     MT_TRY(write_policy(spec, o, err));
-    MT_TRY(
-        mt_source_sim(&p->source, o->capacity ? o->capacity : DEFAULT_CAPACITY, 2 * MT_MIB, err));
+    MT_TRY(mt_source_sim(&p->source, o->capacity ? o->capacity : CLI_CAPACITY, 2 * MT_MIB, err));
     return mt_alloc_open(&p->alloc, p->source, spec, err);
 }
 
-static void print_workspaces(const mt_hf_workspaces *w) {
-    printf("# workspace cublas %" PRIu64, w->blas);
-    if (w->shared)
-        printf(", cublasLt the same");
-    else
-        printf(", cublasLt %" PRIu64, w->lt);
-    printf(w->kept ? ", kept\n" : ", for each call\n");
+static void say_model(const mt_config *c, const char *name) {
+    cli_say_path(cli_comments, "model", name);
+    cli_say_shape(cli_comments, c);
+    cli_say_number(cli_comments, "inner", c->inner);
+    cli_say_number(cli_comments, "vocab", c->vocab);
+    cli_say_number(cli_comments, "positions", c->positions);
+    cli_say(cli_comments, MT_VALUE_TEXT, "head", "%s", c->tied ? "tied" : "untied");
+    cli_say(cli_comments, MT_VALUE_TEXT, "dtype", "%s", mt_dtype_name(c->dtype));
 }
 
-static void print_header(const predict *p) {
-    const mt_config *c = &p->hf.model;
+static void say_word(const char *name, const char *words, unsigned n) {
+    char word[16];
+    cli_word(words, n, word, sizeof word);
+    cli_say(cli_comments, MT_VALUE_TEXT, name, "%s", word);
+}
+
+static void say_generation(const predict *p) {
     const mt_hf_options *hf = &p->hf;
-    printf("# memtrace %s\n# command predict\n", MT_VERSION);
-    printf("# model %s\n# layers %u\n# heads %u\n# width %u\n# inner %u\n# vocab %u\n"
-           "# positions %u\n# head %s\n# dtype %s\n",
-           p->o.model, c->layers, c->heads, c->width, c->inner, c->vocab, c->positions,
-           c->tied ? "tied" : "untied", mt_dtype_name(c->dtype));
-    char attn[16], cache[16], release[16];
-    cli_word(ATTNS, p->o.attn, attn, sizeof attn);
-    cli_word(CACHES, p->o.cache, cache, sizeof cache);
-    cli_word(RELEASES, p->o.release, release, sizeof release);
-    printf("# attn %s\n# cache %s\n# batch %u\n", attn, cache, hf->batch);
-    if (p->o.contexts != NULL)
-        printf("# contexts %s\n", p->o.contexts);
-    else
-        printf("# prompt_tokens %u\n# ctx %u\n", hf->prompt, hf->ctx);
-    printf("# torch %s\n# cc %u.%u\n# policy %s\n", release, hf->cc / 10, hf->cc % 10,
-           mt_alloc_policy(p->alloc));
-    print_workspaces(&hf->workspaces);
-    printf("# capacity %" PRIu64 "\n# units bytes\n# step\ttokens", p->source->capacity);
-#define X(name) printf("\t" #name);
-    MT_HF_COLUMNS(X)
-#undef X
-    putchar('\n');
+    say_word("attn", ATTNS, p->o.attn);
+    say_word("cache", CACHES, p->o.cache);
+    cli_say_number(cli_comments, "batch", hf->batch);
+    if (p->o.contexts != NULL) {
+        cli_say(cli_comments, MT_VALUE_TEXT, "contexts", "%s", p->o.contexts);
+    } else {
+        cli_say_number(cli_comments, "prompt_tokens", hf->prompt);
+        cli_say_number(cli_comments, "ctx", hf->ctx);
+    }
+}
+
+static void say_device(const predict *p) {
+    const mt_hf_workspaces *w = &p->hf.workspaces;
+    char lt[48] = "the same";
+    if (!w->shared)
+        snprintf(lt, sizeof lt, "%" PRIu64, w->lt);
+    say_word("torch", RELEASES, p->o.release);
+    say_word("cc", CAPABILITIES, p->o.capability);
+    cli_say(cli_comments, MT_VALUE_TEXT, "policy", "%s", mt_alloc_policy(p->alloc));
+    cli_say(cli_comments, MT_VALUE_TEXT, "workspace", "cublas %" PRIu64 ", cublasLt %s, %s",
+            w->blas, lt, w->kept ? "kept" : "for each call");
+    cli_say_number(cli_comments, "capacity", p->source->capacity);
+    cli_say(cli_comments, MT_VALUE_TEXT, "units", "bytes");
+}
+
+#define COUNTER(name) { #name, MT_CELL_U64, offsetof(mt_hf_row, name), 0 },
+static const mt_column columns[] = { { "step", MT_CELL_I64, offsetof(mt_hf_row, step), 0 },
+                                     COUNTER(tokens) MT_HF_COLUMNS(COUNTER){ .name = NULL } };
+
+static void print_header(const predict *p) {
+    if (!p->o.csv) {
+        cli_say_command(cli_comments, "predict");
+        say_model(&p->hf.model, p->o.model);
+        say_generation(p);
+        say_device(p);
+    }
+    mt_columns_names(stdout, columns, p->o.csv ? MT_CSV : MT_TSV);
 }
 
 static mt_status on_row(void *context, const mt_hf_row *row) {
-    (void)context;
-    if (row->step < 0)
-        printf("load");
-    else
-        printf("%" PRId64, row->step);
-    printf("\t%" PRIu64, row->tokens);
-#define X(name) printf("\t%" PRIu64, row->name);
-    MT_HF_COLUMNS(X)
-#undef X
-    putchar('\n');
+    predict *p = context;
+    if (p->refusals == 0 && p->source->refusals > 0)
+        p->full_step = row->step;
+    p->refusals = p->source->refusals;
+    if (row->step < 0 && !p->o.csv) {
+        printf("load\t");
+        mt_columns_row(stdout, columns + 1, row, MT_TSV);
+    } else {
+        mt_columns_row(stdout, columns, row, p->o.csv ? MT_CSV : MT_TSV);
+    }
     if (cli_output_failed())
         return MT_FAILED;
     return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
@@ -270,16 +295,16 @@ static mt_status on_row(void *context, const mt_hf_row *row) {
 
 static mt_status run(predict *p, mt_error *err) {
     print_header(p);
-    mt_status status = mt_hf_run(p->alloc, &p->hf, on_row, NULL, err);
-    if (status == MT_NO_MEMORY) {
-        printf("# out of memory\n");
-        fflush(stdout);
-        mt_oom_print(stderr, mt_alloc_refusal(p->alloc));
-    } else if (status == MT_INTERRUPTED) {
-        printf("# interrupted\n");
-    } else if (status == MT_OK) {
+    mt_status status = mt_hf_run(p->alloc, &p->hf, on_row, p, err);
+    if (status == MT_OK)
         status = mt_alloc_check(p->alloc, err);
-    }
+    if (status != MT_OK && !p->o.csv)
+        printf("# %s\n", cli_ending(status));
+    fflush(stdout);
+    if (p->refusals > 0)
+        cli_tell_capacity(p->source, p->o.capacity == 0, p->full_step);
+    if (status == MT_NO_MEMORY)
+        mt_oom_print(stderr, mt_alloc_refusal(p->alloc));
     return status;
 }
 

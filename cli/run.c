@@ -11,6 +11,7 @@
 #include "reports/torch_summary.h"
 #include "traces/trace.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,7 @@ static const char doc[] =
 
 typedef struct run_options {
     cli_options engine;
+    bool csv;
     unsigned summary; /* PyTorch's view in place of ours: 0 no, 1 torch, 2 stats */
 } run_options;
 
@@ -48,11 +50,15 @@ static const cli_option rows[] = {
       .help =
           "end with PyTorch's memory_summary, or with every counter of memory_stats (policy torch)",
       .least = 1 },
+    { CLI_FLAG, offsetof(run_options, csv), "csv", .help = CLI_CSV_HELP },
     { .name = NULL },
 };
 
 static void check(struct argp_state *state, void *input) {
-    cli_check_engine(state, &((run_options *)input)->engine);
+    const run_options *o = input;
+    cli_check_engine(state, &o->engine);
+    if (o->csv && o->engine.json)
+        argp_error(state, "--csv or --json, not both");
 }
 
 static const cli_usage usage = {
@@ -65,59 +71,58 @@ static const cli_usage usage = {
 typedef struct run_out {
     cli_session s;
     unsigned view;
+    mt_form form;
     mt_table *table;
     mt_trace *trace;
     mt_json *json;
     mt_summary *summary;
     cli_progress progress;
     bool columns_printed;
+    uint32_t steps;    /* done */
+    int64_t full_step; /* in which the capacity was reached first; meaningless before */
+    uint64_t refusals; /* of the source, at the last row */
     cli_library library;
     mt_error library_error; /* of a look between two steps */
 } run_out;
 
 /* ---- headers and rows ------------------------------------------------------------------------ */
 
-static void header_to_table(void *context, const char *text) {
-    (void)context;
-    printf("# %s\n", text);
+static void to_trace(void *context, const char *name, const char *value, mt_value_kind kind) {
+    char line[2048];
+    (void)kind;
+    snprintf(line, sizeof line, "%s %s", name, value);
+    mt_trace_header(context, line);
 }
 
-static void header_to_stderr(void *context, const char *text) {
-    (void)context;
-    fprintf(stderr, "  %s\n", text);
+static void to_json(void *context, const char *name, const char *value, mt_value_kind kind) {
+    mt_json_header(context, name, value, kind);
 }
 
-static void header_to_trace(void *context, const char *text) {
-    mt_trace_header(context, text);
-}
-
-static void header_to_json(void *context, const char *text) {
-    char name[64];
-    const char *value = strchr(text, ' ');
-    if (value == NULL || (size_t)(value - text) >= sizeof name)
-        return;
-    memcpy(name, text, (size_t)(value - text));
-    name[value - text] = '\0';
-    mt_json_header(context, name, value + 1);
+static void to_json_notes(void *context, const char *name, const char *value, mt_value_kind kind) {
+    mt_json_note(context, name, value, kind);
 }
 
 /* The line that names the columns is the last of the header: right before the first row. */
 static void print_columns(run_out *out) {
-    if (out->json == NULL && !out->columns_printed)
-        printf("# %s\n", mt_table_columns);
+    if (!out->columns_printed)
+        mt_columns_names(stdout, mt_table_columns, out->form);
     out->columns_printed = true;
 }
 
 static void on_row(void *context, const mt_row *row) {
     run_out *out = context;
+    uint64_t refusals = out->s.source->refusals;
     mt_summary_row(out->summary, row);
-    if (out->json != NULL) {
+    if (out->refusals == 0 && refusals > 0)
+        out->full_step = row->step;
+    out->refusals = refusals;
+    if (out->form == MT_JSON) {
         mt_json_row(out->json, row);
         return;
     }
-    if (row->step >= 0)
+    if (row->step >= 0 || out->form == MT_CSV)
         print_columns(out);
-    mt_table_print(stdout, row);
+    mt_table_print(stdout, row, out->form);
 }
 
 static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32_t *next) {
@@ -143,25 +148,31 @@ static mt_status open_outputs(run_out *out, mt_error *err) {
     mt_alloc_listen(s->alloc, mt_table_listener(out->table));
     if (s->o.trace != NULL) {
         MT_TRY(mt_trace_create(&out->trace, s->o.trace, s->o.trace_time, err));
-        cli_header(s, "run", header_to_trace, out->trace);
+        cli_say_session((cli_sink){ to_trace, out->trace }, s, "run");
         mt_alloc_listen(s->alloc, mt_trace_listener(out->trace));
         mt_alloc_stamp(s->alloc, s->o.trace_time);
     }
-    if (s->o.json)
+    if (out->form == MT_JSON)
         return mt_json_open(&out->json, stdout, MT_VERSION, err);
     return MT_OK;
 }
 
+static void print_header(const run_out *out) {
+    if (out->form == MT_JSON)
+        cli_say_session((cli_sink){ to_json, out->json }, &out->s, "run");
+    else if (out->form == MT_DAT)
+        cli_say_session(cli_comments, &out->s, "run");
+}
+
 static mt_status generate(run_out *out, mt_error *err) {
     cli_session *s = &out->s;
-    uint32_t done;
     mt_generation g = { .on_step = on_step, .context = out, .stop = -1 };
-    cli_header(s, "run", s->o.json ? header_to_json : header_to_table, out->json);
+    print_header(out);
     MT_TRY(cli_load(s, err));
     MT_TRY(cli_open_engine(s, err));
     cli_progress_start(&out->progress, s->o.quiet, "decoding", "steps",
                        mt_generate_steps(s->engine));
-    mt_status status = mt_generate(s->engine, s->prompt, &g, NULL, &done, err);
+    mt_status status = mt_generate(s->engine, s->prompt, &g, NULL, &out->steps, err);
     cli_progress_end(&out->progress);
     MT_TRY(mt_table_status(out->table, err)); /* first: it says what did not hold */
     if (out->library_error.status != MT_OK)
@@ -170,17 +181,31 @@ static mt_status generate(run_out *out, mt_error *err) {
     return mt_alloc_check(s->alloc, err);
 }
 
+/* What is known at the end only. */
+static void say_end(const run_out *out, cli_sink to) {
+    cli_library_lines(&out->library, &out->s, to);
+    if (out->refusals > 0)
+        cli_say(to, MT_VALUE_NUMBER, "capacity reached",
+                "%" PRIu64 " time%s, first in step %" PRId64, out->refusals,
+                out->refusals == 1 ? "" : "s", out->full_step);
+}
+
 /* Ends stdout; what could not be written there, cli_flush will tell. */
 static mt_status close_stdout(run_out *out, mt_status status) {
     const cli_session *s = &out->s;
     const mt_refusal *refusal = status == MT_NO_MEMORY ? mt_alloc_refusal(s->alloc) : NULL;
     const char *end = cli_ending(status);
-    if (out->json != NULL) {
+    if (out->refusals == 0 && s->source->refusals > 0) /* in the step that was cut */
+        out->full_step = mt_alloc_refusal(s->alloc)->step;
+    out->refusals = s->source->refusals;
+    if (out->form == MT_JSON) {
+        say_end(out, (cli_sink){ to_json_notes, out->json });
         mt_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal, NULL);
     } else {
         print_columns(out);
-        cli_library_lines(&out->library, s, header_to_table, NULL);
-        if (end != NULL)
+        if (out->form == MT_DAT)
+            say_end(out, cli_comments);
+        if (out->form == MT_DAT && end != NULL)
             printf("# %s\n", end);
         fflush(stdout);
     }
@@ -204,6 +229,21 @@ static mt_status close_trace(run_out *out, mt_status status, mt_error *err) {
     return status;
 }
 
+/* Why a run ended early, before any figure of it. Returns the status, now that stdout is flushed.
+ */
+static mt_status tell_cut(const run_out *out, mt_status status, const mt_error *err) {
+    bool stopped = status == MT_NO_MEMORY || status == MT_INTERRUPTED;
+    mt_status flushed = cli_flush(status);
+    if (flushed == status && !stopped)
+        cli_fail(status, err);
+    if (flushed != MT_OK && out->s.engine != NULL && !out->s.o.quiet)
+        fprintf(stderr,
+                "cut short%s%s after %u of %u steps; all figures below are of these steps\n",
+                stopped ? ": " : "", stopped ? cli_ending(status) : "", out->steps,
+                mt_generate_steps(out->s.engine));
+    return flushed;
+}
+
 static void tell(const run_out *out, mt_status status) {
     const cli_session *s = &out->s;
     const mt_policy *p = s->alloc != NULL ? mt_alloc_policy_of(s->alloc) : NULL;
@@ -213,8 +253,11 @@ static void tell(const run_out *out, mt_status status) {
     else if (!s->o.quiet)
         mt_summary_print(stderr, out->summary, mt_alloc_ledger(s->alloc),
                          mt_config_kv_bytes_per_token(&s->config) * s->batch);
-    if (!s->o.quiet)
-        cli_library_lines(&out->library, s, header_to_stderr, NULL);
+    if (!s->o.quiet) {
+        if (out->refusals > 0 && fputc('\n', stderr) != EOF)
+            cli_tell_capacity(s->source, s->o.capacity == 0, out->full_step);
+        cli_library_lines(&out->library, s, cli_stderr);
+    }
     if (status == MT_NO_MEMORY)
         mt_oom_print(stderr, mt_alloc_refusal(s->alloc));
 }
@@ -229,17 +272,15 @@ int cli_run(int argc, char **argv) {
         mt_alloc_policy_of(out.s.alloc)->ops != &mt_policy_torch)
         status = mt_fail(&err, MT_BAD, "--summary needs the torch policy");
     out.view = o.summary;
+    out.form = o.csv ? MT_CSV : o.engine.json ? MT_JSON : MT_DAT;
     if (status == MT_OK)
         status = open_outputs(&out, &err);
     if (status == MT_OK) {
         status = generate(&out, &err);
         status = close_stdout(&out, status);
         status = close_trace(&out, status, &err);
+        status = tell_cut(&out, status, &err);
         tell(&out, status);
-        if (status != MT_NO_MEMORY &&
-            status != MT_INTERRUPTED) /* the table's last line says those */
-            cli_fail(status, &err);
-        status = cli_flush(status);
     } else {
         cli_fail(status, &err);
     }

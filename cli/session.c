@@ -7,12 +7,12 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_CTX        1024
-#define DEFAULT_CAPACITY   (48 * MT_GIB)
 #define TORCH_WORKSPACE    8519680  /* what PyTorch requests for cuBLAS before sm_90 */
 #define TORCH_WORKSPACE_90 33554432 /* and from there on */
 #define END_OF_TEXT        50256
@@ -75,6 +75,19 @@ static mt_status open_model(cli_session *s, mt_error *err) {
     return mt_config_check(&s->config, err);
 }
 
+/* ---- threads --------------------------------------------------------------------------------- */
+
+int cli_threads(uint64_t asked, bool quiet) {
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (asked > (uint64_t)cores && !quiet)
+        fprintf(stderr,
+                "memtrace: --threads %" PRIu64 " on %d core%s: threads beyond the cores slow the "
+                "others down\n",
+                asked, cores, cores == 1 ? "" : "s");
+    return asked > 0 ? (int)asked : cores;
+}
+
 /* ---- device and allocator -----------------------------------------------------------------------
  */
 
@@ -115,6 +128,7 @@ static mt_status open_device(cli_session *s, bool computes, mt_error *err) {
     if (strcmp(name, "cpu") != 0)
         return mt_fail(err, MT_BAD, "--backend %.60s: expected cpu, cuda or none", name);
     MT_TRY(only_f32(s, "cpu", err));
+    cli_threads(s->o.threads, s->o.quiet);
     return mt_device_cpu(&s->device, (int)s->o.threads, err);
 }
 
@@ -153,7 +167,7 @@ static mt_status open_allocator(cli_session *s, mt_error *err) {
     char spec[1024];
     s->capacity = s->o.capacity > 0        ? s->o.capacity
                   : s->cuda.device != NULL ? s->cuda.total
-                                           : DEFAULT_CAPACITY;
+                                           : CLI_CAPACITY;
     MT_TRY(read_workspace(s, err));
     if (s->source != NULL)
         return mt_alloc_open(&s->alloc, s->source, policy_spec(s, spec, sizeof spec), err);
@@ -350,57 +364,4 @@ void cli_close(cli_session *s) {
     mt_tokenizer_close(s->tokenizer);
     mt_checkpoint_close(s->checkpoint);
     free(s->prompt);
-}
-
-/* ---- headers --------------------------------------------------------------------------------- */
-
-static const char *prompt_kind(const cli_session *s, char *buffer, size_t room) {
-    const cli_options *o = &s->o;
-    const char *kind = o->prompt        ? "text"
-                       : o->prompt_file ? "file"
-                       : o->prompt_ids  ? "ids"
-                                        : "seeded";
-    snprintf(buffer, room, "%s, %u tokens", kind, s->P);
-    return buffer;
-}
-
-void cli_header(const cli_session *s, const char *command,
-                void (*line)(void *context, const char *text), void *context) {
-    const mt_config *c = &s->config;
-    char text[1200], kind[64], path[1000];
-#define LINE(...)                                                                                  \
-    do {                                                                                           \
-        snprintf(text, sizeof text, __VA_ARGS__);                                                  \
-        line(context, text);                                                                       \
-    } while (0)
-    LINE("memtrace %s", MT_VERSION);
-    LINE("command %s", command);
-    LINE("model %s", mt_printable_path(path, sizeof path, s->o.model));
-    LINE("weights_source %s%s", mt_checkpoint_source(s->checkpoint),
-         s->device->computes ? "" : " (not read: a dry run)");
-    LINE("layers %u", c->layers);
-    LINE("heads %u", c->heads);
-    LINE("width %u", c->width);
-    LINE("vocab %u", c->vocab);
-    LINE("positions %u", c->positions);
-    LINE("head %s", c->tied ? "tied" : "untied");
-    LINE("dtype %s", mt_dtype_name(c->dtype));
-    LINE("parameters %" PRIu64, mt_config_parameters(c));
-    LINE("ctx %u", s->ctx);
-    LINE("prompt %s", prompt_kind(s, kind, sizeof kind));
-    LINE("batch %u", s->batch);
-    LINE("seed %" PRIu64, s->o.seed);
-    LINE("logits %s", s->o.logits_all ? "all" : "last");
-    LINE("kv %s", s->o.kv);
-    LINE("activations %s", s->o.arena ? "arena" : "eager");
-    LINE("policy %s", mt_alloc_policy(s->alloc));
-    LINE("workspace %" PRIu64, s->workspace);
-    LINE("backend %s", s->device->name);
-    LINE("device %s", s->device->description);
-    LINE("source %s", s->source->name);
-    LINE("capacity %" PRIu64, s->capacity);
-    LINE("graph %s", s->o.graph ? "on" : "off");
-    cli_library_header(s, line, context);
-    LINE("units bytes, ms");
-#undef LINE
 }

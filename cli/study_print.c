@@ -44,14 +44,13 @@ static double pass_bound(const study *st, const study_pass *p) {
 
 /* ---- header ---------------------------------------------------------------------------------- */
 
-static void line(void *context, const char *text) {
-    (void)context;
-    if (strncmp(text, "units ", 6) != 0)
-        printf("# %s\n", text);
+static void line(void *context, const char *name, const char *value, mt_value_kind kind) {
+    if (strcmp(name, "units") != 0)
+        cli_comments.line(context, name, value, kind);
 }
 
 void study_print_header(const study *st) {
-    cli_header(&st->s, "study", line, NULL);
+    cli_say_session((cli_sink){ line, NULL }, &st->s, "study");
     printf("# repeat %u\n", st->repeat);
 }
 

@@ -9,11 +9,11 @@
 #include "cli/sweep.h"
 
 #include "base/size.h"
-#include "base/text.h"
-#include "reports/json.h"
+#include "base/threads.h"
+#include "reports/columns.h"
 
 #include <inttypes.h>
-#include <omp.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,11 +79,11 @@ static const cli_option rows[] = {
     { CLI_SPEC, FIELD(axis[ACTIVATIONS]), "activations", "LIST", .help = "eager, arena", "eager" },
     { CLI_SPEC, FIELD(axis[WORKSPACE]), "workspace", "LIST", .help = "sizes, or torch", "0" },
     { CLI_SPEC, FIELD(axis[CAPACITY]), "capacity", "LIST", .help = "sizes of the device's memory",
-      "1024GiB" },
+      CLI_CAPACITY_TEXT },
     { CLI_SPEC, FIELD(axis[CTX]), "ctx", "LIST", .help = "tokens in the cache at the end", "1024" },
     { CLI_GROUP, .help = "Output:" },
     { CLI_FLAG, FIELD(optimum), "optimum", .help = "find the best packing for each row (slower)" },
-    { CLI_FLAG, FIELD(csv), "csv", .help = "comma-separated values, a header line first" },
+    { CLI_FLAG, FIELD(csv), "csv", .help = CLI_CSV_HELP },
     { CLI_FLAG, FIELD(json), "json", .help = "one JSON array of objects" },
     { CLI_FLAG, FIELD(quiet), "quiet", .help = "no progress", .letter = 'q' },
     { CLI_NUMBER, FIELD(threads), "threads", "N", .help = "runs in parallel", "all cores", 1,
@@ -118,6 +118,7 @@ typedef struct grid {
     size_t ctxs;
     sweep_row *row; /* [combinations, ctxs] */
     bool *exact;    /* [combinations]: one run serves all contexts */
+    bool *ready;    /* [combinations, ctxs]: the run of this row is over */
 } grid;
 
 static int is_policy(const char *word) {
@@ -137,17 +138,18 @@ static mt_status read_axes(grid *g, const sweep_options *o, mt_error *err) {
     g->combinations = n / g->ctxs;
     g->row = calloc(n, sizeof *g->row);
     g->exact = calloc(g->combinations, sizeof *g->exact);
-    return g->row != NULL && g->exact != NULL ? MT_OK
-                                              : mt_fail(err, MT_FAILED, "no memory for the rows");
+    g->ready = calloc(n, sizeof *g->ready);
+    return g->row != NULL && g->exact != NULL && g->ready != NULL
+               ? MT_OK
+               : mt_fail(err, MT_FAILED, "no memory for the rows");
 }
 
 static void free_grid(grid *g) {
     for (int i = 0; i < AXES; i++)
         cli_list_free(&g->axis[i]);
-    for (size_t i = 0; g->row != NULL && i < g->combinations * g->ctxs; i++)
-        free(g->row[i].note);
     free(g->row);
     free(g->exact);
+    free(g->ready);
 }
 
 /* The values of a combination, ctx excepted. */
@@ -240,182 +242,215 @@ static mt_status check_values(grid *g, mt_error *err) {
     return MT_OK;
 }
 
+/* ---- output ---------------------------------------------------------------------------------- */
+
+/* A row as it is printed. */
+typedef struct line {
+    const char *axis[AXES];
+    uint64_t number[AXES]; /* of the axes that are numbers, in bytes where they are sizes */
+    sweep_row r;
+    const char *ended;
+} line;
+
+#define NUMBER(name, cell, decimals)                                                               \
+    { #name, cell, offsetof(line, r.name), decimals }
+#define METER(name, cell, decimals)                                                                \
+    { #name, cell, offsetof(line, r.m.name), decimals }
+
+static const mt_column figures[] = {
+    METER(peak_requested, MT_CELL_U64, 0),
+    METER(peak_reserved, MT_CELL_U64, 0),
+    METER(reserved, MT_CELL_U64, 0),
+    METER(rounding, MT_CELL_U64, 0),
+    METER(split, MT_CELL_U64, 0),
+    METER(cached, MT_CELL_U64, 0),
+    NUMBER(optimum_low, MT_CELL_U64, 0),
+    NUMBER(optimum_high, MT_CELL_U64, 0),
+    NUMBER(overhead, MT_CELL_U64, 0),
+    METER(calls, MT_CELL_U64, 0),
+    METER(bumps, MT_CELL_U64, 0),
+    METER(bump_largest, MT_CELL_I64, 0),
+    METER(change_mean, MT_CELL_REAL, 1),
+    METER(change_largest, MT_CELL_I64, 0),
+    METER(unused, MT_CELL_REAL, 6),
+    METER(internal, MT_CELL_REAL, 6),
+    METER(external, MT_CELL_REAL, 6),
+    { "ended", MT_CELL_TEXT, offsetof(line, ended), 0 },
+    { .name = NULL },
+};
+
+#define COLUMNS (AXES + sizeof figures / sizeof *figures)
+
+/* The axes, in JSON as numbers where they are such, and the figures. */
+static void make_columns(mt_column columns[COLUMNS], mt_form form) {
+    const unsigned numbers =
+        1u << BATCH | 1u << PROMPT | 1u << WORKSPACE | 1u << CAPACITY | 1u << CTX;
+    for (size_t i = 0; i < AXES; i++) {
+        bool number = form == MT_JSON && (numbers >> i & 1);
+        columns[i] = (mt_column){ .name = axis_name((int)i),
+                                  .cell = number ? MT_CELL_U64 : MT_CELL_TEXT,
+                                  .at = number ? offsetof(line, number) + i * sizeof(uint64_t)
+                                               : offsetof(line, axis) + i * sizeof(char *) };
+    }
+    memcpy(columns + AXES, figures, sizeof figures);
+}
+
+/* The grid as it is run. */
+typedef struct sweep {
+    grid g;
+    sweep_options o;
+    mt_form form;
+    mt_column columns[COLUMNS];
+    pthread_mutex_t lock; /* of all below, and of stdout */
+    cli_progress progress;
+    size_t done, next; /* rows that are run; the first that was not looked at for printing */
+    bool first;        /* no row is printed yet */
+    mt_status status;  /* the first failure met */
+    mt_error err;
+} sweep;
+
+static void print_row(sweep *s, size_t t) {
+    const grid *g = &s->g;
+    line l = { .r = g->row[t], .ended = "done" };
+    sweep_run run;
+    mt_error err;
+    values_of(g, t / g->ctxs, l.axis);
+    l.axis[CTX] = g->axis[CTX].value[t % g->ctxs];
+    if (l.r.refused)
+        l.ended = s->form == MT_JSON ? "out of memory" : "out-of-memory";
+    if (s->form == MT_JSON && read_values(l.axis, &run, &err) == MT_OK) {
+        l.number[BATCH] = run.engine.batch;
+        l.number[PROMPT] = run.engine.prompt;
+        l.number[WORKSPACE] = run.engine.workspace;
+        l.number[CAPACITY] = run.capacity;
+        l.number[CTX] = strtoull(l.axis[CTX], NULL, 10);
+    }
+    if (s->form == MT_JSON)
+        fputs(s->first ? "[\n" : ",\n", stdout);
+    mt_columns_row(stdout, s->columns, &l, s->form);
+    s->first = false;
+}
+
+/* Prints the rows that come next and are there; at the end all that are there. */
+static void print_rows(sweep *s, bool end) {
+    size_t total = s->g.combinations * s->g.ctxs;
+    for (; s->next < total && (end || s->g.ready[s->next]); s->next++)
+        if (s->g.row[s->next].done)
+            print_row(s, s->next);
+    fflush(stdout);
+}
+
+static void print_begin(sweep *s) {
+    make_columns(s->columns, s->form);
+    if (s->form == MT_DAT) {
+        cli_say_command(cli_comments, "sweep");
+        cli_say(cli_comments, MT_VALUE_TEXT, "units", "bytes");
+    }
+    if (s->form != MT_JSON)
+        mt_columns_names(stdout, s->columns, s->form);
+}
+
+static void print_end(sweep *s) {
+    print_rows(s, true);
+    if (s->form == MT_JSON)
+        printf("%s\n]\n", s->first ? "[" : "");
+    else if (s->form == MT_DAT && cli_ending(s->status) != NULL)
+        printf("# %s\n", cli_ending(s->status));
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* One combination, all contexts from one run. */
-static mt_status run_prefixes(grid *g, size_t i, const sweep_options *o, mt_error *err) {
+/* One combination, at one context or, where its run serves all, at each of them. */
+static mt_status run_rows(sweep *s, size_t t, size_t count, mt_error *err) {
+    const grid *g = &s->g;
     const char *v[AXES];
     sweep_run r;
-    uint32_t *ctx = malloc(g->ctxs * sizeof *ctx);
+    uint32_t *ctx = malloc(count * sizeof *ctx);
     if (ctx == NULL)
         return mt_fail(err, MT_FAILED, "no memory for a run");
-    values_of(g, i, v);
+    values_of(g, t / g->ctxs, v);
     mt_status status = read_values(v, &r, err);
-    for (size_t c = 0; status == MT_OK && c < g->ctxs; c++)
-        status = read_ctx(g->axis[CTX].value[c], &r, &ctx[c], err);
-    r.optimum = o->optimum;
+    for (size_t c = 0; status == MT_OK && c < count; c++)
+        status = read_ctx(g->axis[CTX].value[t % g->ctxs + c], &r, &ctx[c], err);
+    r.optimum = s->o.optimum;
     if (status == MT_OK)
-        status = sweep_dry_run(&r, ctx, g->ctxs, g->row + i * g->ctxs, cli_interrupted, err);
+        status = sweep_dry_run(&r, ctx, count, g->row + t, cli_interrupted, err);
     free(ctx);
     return status;
 }
 
-static mt_status run_single(grid *g, size_t i, size_t c, const sweep_options *o, mt_error *err) {
-    const char *v[AXES];
-    sweep_run r;
-    uint32_t ctx = 0;
-    values_of(g, i, v);
-    MT_TRY(read_values(v, &r, err));
-    MT_TRY(read_ctx(g->axis[CTX].value[c], &r, &ctx, err));
-    r.optimum = o->optimum;
-    return sweep_dry_run(&r, &ctx, 1, g->row + i * g->ctxs + c, cli_interrupted, err);
-}
-
-/* All runs, in parallel; the first failure of the lowest row is told. */
-static mt_status run_grid(grid *g, const sweep_options *o, mt_error *err) {
-    size_t total = g->combinations * g->ctxs, done = 0;
-    mt_status worst = MT_OK;
-    cli_progress p;
-    int threads = o->threads > 0 ? (int)o->threads : omp_get_num_procs();
-    cli_progress_start(&p, o->quiet, "sweep", "rows", total);
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (size_t t = 0; t < total; t++) {
-        size_t i = t / g->ctxs, c = t % g->ctxs, rows = g->exact[i] ? g->ctxs : 1;
-        mt_error e;
-        if (cli_interrupted() || (g->exact[i] && c > 0))
-            continue;
-        mt_status status = g->exact[i] ? run_prefixes(g, i, o, &e) : run_single(g, i, c, o, &e);
-#pragma omp critical
-        {
-            done += rows;
-            cli_progress_show(&p, done);
-            if (status != MT_OK && status != MT_INTERRUPTED && worst == MT_OK) {
-                worst = status;
-                *err = e;
-            }
-        }
+/* Rows that are run go out at once, so that a reader who left is noticed. */
+static void note(sweep *s, size_t t, size_t count, mt_status status, const mt_error *err) {
+    pthread_mutex_lock(&s->lock);
+    s->done += count;
+    cli_progress_show(&s->progress, s->done);
+    memset(s->g.ready + t, true, count);
+    if (status == MT_OK)
+        print_rows(s, false);
+    if (s->status == MT_OK && cli_output_failed())
+        s->status = MT_FAILED;
+    if (s->status == MT_OK && status != MT_OK) {
+        s->status = status;
+        s->err = *err;
     }
-    cli_progress_end(&p);
-    return worst;
+    pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- output
- * -----------------------------------------------------------------------------------------------
- */
-
-static const char number_columns[] =
-    "peak_requested peak_reserved reserved rounding split cached optimum_low optimum_high overhead "
-    "calls bumps bump_largest change_mean change_largest unused internal external";
-
-static void print_names(const sweep_options *o) {
-    const char *separator = o->csv ? "," : " ";
-    printf("%s", o->csv ? "" : "# ");
-    for (int i = 0; i < AXES; i++)
-        printf("%s%s", axis_name(i), separator);
-    for (const char *c = number_columns; *c != '\0'; c++)
-        putchar(*c == ' ' ? *separator : *c);
-    printf("%sended\n", separator);
-}
-
-static void print_numbers(const sweep_row *r, const char *s) {
-    printf("%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s",
-           r->m.peak_requested, s, r->m.peak_reserved, s, r->m.reserved, s, r->m.rounding, s,
-           r->m.split, s, r->m.cached, s);
-    printf("%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRIu64 "%s%" PRId64 "%s",
-           r->optimum_low, s, r->optimum_high, s, r->overhead, s, r->m.calls, s, r->m.bumps, s,
-           r->m.bump_largest, s);
-    printf("%.1f%s%" PRId64 "%s%.6f%s%.6f%s%.6f", r->m.change_mean, s, r->m.change_largest, s,
-           r->m.unused, s, r->m.internal, s, r->m.external);
-}
-
-/* Commas and quotes in quotes, a quote twice. */
-static void print_csv_value(const char *value) {
-    if (strpbrk(value, ",\"\r\n") == NULL) {
-        fputs(value, stdout);
+static void run_chunk(void *context, size_t t) {
+    sweep *s = context;
+    bool exact = s->g.exact[t / s->g.ctxs];
+    size_t count = exact ? s->g.ctxs : 1;
+    mt_error err;
+    pthread_mutex_lock(&s->lock);
+    bool over = s->status != MT_OK;
+    pthread_mutex_unlock(&s->lock);
+    if (over || (exact && t % s->g.ctxs > 0))
         return;
-    }
-    putchar('"');
-    for (; *value != '\0'; value++)
-        printf(*value == '"' ? "\"\"" : "%c", *value);
-    putchar('"');
+    mt_status status = cli_interrupted() ? mt_fail(&err, MT_INTERRUPTED, "interrupted")
+                                         : run_rows(s, t, count, &err);
+    note(s, t, count, status, &err);
 }
 
-/* A folder's name may have blanks and worse: a column has none. */
-static void print_column(const char *value) {
-    char shown[4096];
-    for (const char *c = mt_printable(shown, sizeof shown, value, strlen(value)); *c != '\0'; c++)
-        printf(*c == ' ' ? "\\x20" : "%c", *c);
+static void run_grid(sweep *s) {
+    size_t total = s->g.combinations * s->g.ctxs;
+    size_t threads = (size_t)cli_threads(s->o.threads, s->o.quiet);
+    mt_threads *pool;
+    s->status = mt_threads_open(&pool, (int)(threads < total ? threads : total), &s->err);
+    if (s->status != MT_OK)
+        return;
+    cli_progress_start(&s->progress, s->o.quiet, "sweep", "rows", total);
+    mt_threads_run(pool, run_chunk, s, total);
+    cli_progress_end(&s->progress);
+    mt_threads_close(pool);
 }
 
-static void print_text_row(const char *const v[AXES], const sweep_row *r, const sweep_options *o) {
-    const char *s = o->csv ? "," : " ";
-    for (int i = 0; i < AXES; i++) {
-        (o->csv ? print_csv_value : print_column)(v[i]);
-        fputs(s, stdout);
-    }
-    print_numbers(r, s);
-    printf("%s%s\n", s, r->note == NULL ? "done" : "out-of-memory");
-}
-
-static void print_json_row(const char *const v[AXES], const sweep_row *r, bool first) {
-    printf("%s\n{", first ? "[" : ",");
-    for (int i = 0; i < AXES; i++) {
-        printf("\"%s\":", axis_name(i));
-        mt_json_string(stdout, v[i]);
-        putchar(',');
-    }
-    printf("\"peak_requested\":%" PRIu64 ",\"peak_reserved\":%" PRIu64 ",\"reserved\":%" PRIu64
-           ",\"rounding\":%" PRIu64 ",\"split\":%" PRIu64 ",\"cached\":%" PRIu64 ",",
-           r->m.peak_requested, r->m.peak_reserved, r->m.reserved, r->m.rounding, r->m.split,
-           r->m.cached);
-    printf("\"optimum_low\":%" PRIu64 ",\"optimum_high\":%" PRIu64 ",\"overhead\":%" PRIu64
-           ",\"calls\":%" PRIu64 ",\"bumps\":%" PRIu64 ",\"bump_largest\":%" PRId64 ",",
-           r->optimum_low, r->optimum_high, r->overhead, r->m.calls, r->m.bumps, r->m.bump_largest);
-    printf("\"change_mean\":%.1f,\"change_largest\":%" PRId64
-           ",\"unused\":%.6f,\"internal\":%.6f,\"external\":%.6f,\"ended\":\"%s\"}",
-           r->m.change_mean, r->m.change_largest, r->m.unused, r->m.internal, r->m.external,
-           r->note == NULL ? "done" : "out of memory");
-}
-
-static void print_grid(const grid *g, const sweep_options *o) {
-    bool first = true;
-    if (!o->json)
-        printf(o->csv ? "" : "# memtrace %s\n# command sweep\n# units bytes\n", MT_VERSION);
-    if (!o->json)
-        print_names(o);
-    for (size_t t = 0; t < g->combinations * g->ctxs; t++) {
-        const char *v[AXES];
-        if (!g->row[t].done)
-            continue;
-        values_of(g, t / g->ctxs, v);
-        v[CTX] = g->axis[CTX].value[t % g->ctxs];
-        if (o->json)
-            print_json_row(v, &g->row[t], first);
-        else
-            print_text_row(v, &g->row[t], o);
-        first = false;
-    }
-    if (o->json)
-        printf("%s\n]\n", first ? "[" : "");
-    else if (cli_interrupted() && !o->csv)
-        printf("# interrupted\n");
+/* What a capacity that was reached did to the rows. */
+static void tell_capacity(const sweep *s) {
+    size_t rows = 0;
+    for (size_t t = 0; t < s->g.combinations * s->g.ctxs; t++)
+        rows += s->g.row[t].done && s->g.row[t].refusals > 0;
+    if (rows > 0 && !s->o.quiet)
+        fprintf(stderr,
+                "%zu rows reached --capacity%s: their allocators gave back what they held free and "
+                "tried again\n",
+                rows, s->o.axis[CAPACITY] == NULL ? " " CLI_CAPACITY_TEXT " (the default)" : "");
 }
 
 int cli_sweep(int argc, char **argv) {
-    sweep_options o = { 0 };
-    grid g = { 0 };
-    mt_error err;
-    cli_parse(&usage, argc, argv, &o);
-    mt_status status = read_axes(&g, &o, &err);
-    if (status == MT_OK)
-        status = check_values(&g, &err);
-    if (status == MT_OK) {
-        status = run_grid(&g, &o, &err);
-        print_grid(&g, &o);
-        if (status == MT_OK && cli_interrupted())
-            status = MT_INTERRUPTED;
+    sweep s = { .first = true, .lock = PTHREAD_MUTEX_INITIALIZER };
+    cli_parse(&usage, argc, argv, &s.o);
+    s.form = s.o.csv ? MT_CSV : s.o.json ? MT_JSON : MT_DAT;
+    s.status = read_axes(&s.g, &s.o, &s.err);
+    if (s.status == MT_OK)
+        s.status = check_values(&s.g, &s.err);
+    if (s.status == MT_OK) {
+        print_begin(&s);
+        run_grid(&s);
+        print_end(&s);
     }
-    cli_fail(status, &err);
-    free_grid(&g);
-    return cli_flush(status);
+    s.status = cli_flush(s.status);
+    cli_fail(s.status, &s.err);
+    tell_capacity(&s);
+    free_grid(&s.g);
+    return s.status;
 }

@@ -19,7 +19,8 @@ typedef struct sweep_run {
 /* One row; see the help text of `memtrace sweep` for what each column means. */
 typedef struct sweep_row {
     bool done;
-    char *note; /* why it ended early (out of memory), or NULL; free() it */
+    bool refused;      /* a request did not fit: the row ends there */
+    uint64_t refusals; /* of the source, so far */
     mt_meter_row m;
     uint64_t optimum_low, optimum_high, overhead;
 } sweep_row;
@@ -31,8 +32,8 @@ bool sweep_prefixes_exact(const mt_engine_options *o);
 mt_status sweep_check_policy(const char *policy, mt_error *err);
 
 /* Runs up to the longest of the contexts and fills row[i] for ctx[i]. With several contexts the
- * prefixes must be exact. Out of memory ends the row that it happened in and all longer ones, which
- * say so in note. stop: asked now and then; true ends the run with MT_INTERRUPTED. */
+ * prefixes must be exact. Out of memory ends the row that it happened in and all longer ones:
+ * they are refused. stop: asked now and then; true ends the run with MT_INTERRUPTED. */
 mt_status sweep_dry_run(const sweep_run *run, const uint32_t *ctx, size_t count, sweep_row *row,
                         bool (*stop)(void), mt_error *err);
 

@@ -48,6 +48,7 @@ static mt_status fill_optimum(const watch *w, sweep_row *r, mt_error *err) {
 static void fill(watch *w, sweep_row *r) {
     mt_meter_read(&w->meter, &r->m);
     r->done = true;
+    r->refusals = mt_alloc_source(w->meter.alloc)->refusals;
     r->optimum_low = r->m.peak_requested;
     r->overhead = r->m.peak_reserved - r->optimum_low;
     if (w->optimum != NULL && w->status == MT_OK)
@@ -115,17 +116,14 @@ static mt_status open_and_run(const sweep_run *run, parts *p, watch *w, bool (*s
     return mt_alloc_check(p->alloc, err);
 }
 
-/* Rows that the run did not reach say why. */
-static mt_status note_refusal(watch *w, const mt_error *err) {
+/* Rows that the run did not reach end where it did. */
+static void fill_refused(watch *w) {
     for (size_t i = 0; i < w->count; i++) {
         if (w->row[i].done)
             continue;
         fill(w, &w->row[i]);
-        w->row[i].note = strdup(err->text);
-        if (w->row[i].note == NULL)
-            return MT_FAILED;
+        w->row[i].refused = true;
     }
-    return MT_OK;
 }
 
 mt_status sweep_dry_run(const sweep_run *run, const uint32_t *ctx, size_t count, sweep_row *row,
@@ -136,8 +134,10 @@ mt_status sweep_dry_run(const sweep_run *run, const uint32_t *ctx, size_t count,
     for (size_t i = 0; i < count; i++)
         r.engine.ctx = ctx[i] > r.engine.ctx ? ctx[i] : r.engine.ctx;
     mt_status status = open_and_run(&r, &p, &w, stop, err);
-    if (status == MT_NO_MEMORY)
-        status = note_refusal(&w, err);
+    if (status == MT_NO_MEMORY) {
+        fill_refused(&w);
+        status = MT_OK;
+    }
     if (status == MT_OK && w.status != MT_OK)
         status = mt_fail(err, w.status, "%s", w.err.text);
     close_parts(&p);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum stage { OPTIONS, LOAD, ROWS, END } stage;
+typedef enum stage { OPTIONS, LOAD, ROWS, NOTES, END } stage;
 
 struct mt_json {
     FILE *file;
@@ -53,22 +53,12 @@ void mt_json_string(FILE *file, const char *text) {
 
 /* ---------------------------------------------------------------- parts */
 
-/* The column names of the table as JSON strings. */
-static void write_columns(FILE *file) {
-    const char *at = mt_table_columns;
-    while (*at != '\0') {
-        int length = (int)strcspn(at, " ");
-        fprintf(file, "%s\"%.*s\"", at == mt_table_columns ? "" : ", ", length, at);
-        at += length + (at[length] == ' ');
-    }
-}
-
 /* Goes on to a later part. */
 static void advance(mt_json *j, stage stage) {
     if (j->stage == OPTIONS && stage > OPTIONS) {
-        fputs("},\n\"columns\": [", j->file);
-        write_columns(j->file);
-        fputs("],\n\"load\": ", j->file);
+        fputs("},\n\"columns\": ", j->file);
+        mt_columns_names(j->file, mt_table_columns, MT_JSON);
+        fputs(",\n\"load\": ", j->file);
         j->stage = LOAD;
         j->items = 0;
     }
@@ -78,7 +68,12 @@ static void advance(mt_json *j, stage stage) {
         j->items = 0;
     }
     if (j->stage == ROWS && stage > ROWS) {
-        fputs("],\n", j->file);
+        fputs("],\n\"notes\": {", j->file);
+        j->stage = NOTES;
+        j->items = 0;
+    }
+    if (j->stage == NOTES && stage > NOTES) {
+        fputs("},\n", j->file);
         j->stage = END;
     }
 }
@@ -94,33 +89,40 @@ mt_status mt_json_open(mt_json **out, FILE *file, const char *version, mt_error 
     return MT_OK;
 }
 
-void mt_json_header(mt_json *j, const char *name, const char *value) {
-    if (j->stage != OPTIONS)
-        return;
-    fputs(j->items++ == 0 ? "\n  " : ",\n  ", j->file);
-    mt_json_string(j->file, name);
-    fputs(": ", j->file);
-    mt_json_string(j->file, value);
+/* The number that text begins with. */
+static void write_number(FILE *file, const char *text) {
+    text += *text == '+';
+    fprintf(file, "%.*s", (int)strspn(text, "-0123456789"), text);
 }
 
-static void write_row(FILE *file, const mt_row *row) {
-    fprintf(file, "{\"step\": %" PRId64 ", \"ctx\": %" PRIu64, row->step, row->ctx);
-    for (int i = 0; i < MT_TAGS; i++)
-        fprintf(file, ", \"%s\": %" PRIu64, mt_tag_name((mt_tag)i), row->tag[i]);
-    fprintf(file,
-            ", \"requested\": %" PRIu64 ", \"rounding\": %" PRIu64 ", \"split\": %" PRIu64
-            ", \"cached\": %" PRIu64 ", \"reserved\": %" PRIu64,
-            row->requested, row->rounding, row->split, row->cached, row->reserved);
-    fprintf(file,
-            ", \"peak_requested\": %" PRIu64 ", \"peak_reserved\": %" PRIu64
-            ", \"segments\": %" PRIu64 ", \"kv_ideal\": %" PRIu64 ", \"bump\": %" PRId64
-            ", \"cause\": ",
-            row->peak_requested, row->peak_reserved, row->segments, row->kv_ideal, row->bump);
-    mt_json_string(file, row->cause);
-    if (row->nanoseconds == 0)
-        fputs(", \"ms\": 0}", file);
+/* A name as a key: blanks and hyphens are underscores. */
+static void write_key(FILE *file, const char *name) {
+    fputc('"', file);
+    for (; *name != '\0'; name++)
+        fputc(*name == ' ' || *name == '-' ? '_' : *name, file);
+    fputs("\": ", file);
+}
+
+static void write_member(mt_json *j, const char *name, const char *value, mt_value_kind kind) {
+    fputs(j->items++ == 0 ? "\n  " : ",\n  ", j->file);
+    write_key(j->file, name);
+    if (kind == MT_VALUE_NUMBER)
+        write_number(j->file, value);
+    else if (kind == MT_VALUE_SWITCH)
+        fputs(strcmp(value, "on") == 0 ? "true" : "false", j->file);
     else
-        fprintf(file, ", \"ms\": %.3f}", (double)row->nanoseconds / 1e6);
+        mt_json_string(j->file, value);
+}
+
+void mt_json_header(mt_json *j, const char *name, const char *value, mt_value_kind kind) {
+    if (j->stage == OPTIONS)
+        write_member(j, name, value, kind);
+}
+
+void mt_json_note(mt_json *j, const char *name, const char *value, mt_value_kind kind) {
+    advance(j, NOTES);
+    if (j->stage == NOTES)
+        write_member(j, name, value, kind);
 }
 
 void mt_json_row(mt_json *j, const mt_row *row) {
@@ -131,7 +133,7 @@ void mt_json_row(mt_json *j, const mt_row *row) {
         return;
     if (j->stage == ROWS)
         fputs(j->items == 0 ? "\n  " : ",\n  ", j->file);
-    write_row(j->file, row);
+    mt_columns_row(j->file, mt_table_columns, row, MT_JSON);
     j->items++;
 }
 

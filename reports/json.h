@@ -1,10 +1,11 @@
 /* json.h - a run as one JSON object, written as it goes.
  *
  *     {"program": "memtrace", "version": "...",
- *      "options": {"NAME": "VALUE", ...},
+ *      "options": {"NAME": value, ...},            numbers, true and false where they are
  *      "columns": ["step", "ctx", ..., "ms"],      the names of table.h
  *      "load": {"step": -1, ...} or null,
  *      "rows": [{"step": 0, ...}, ...],            one a step, keys as in columns
+ *      "notes": {"NAME": value, ...},              what is known at the end only
  *      "ended": "done", "interrupted", "out of memory" or "failed",
  *      "refusal": null, or the request that was refused and what stood in its way,
  *      "summary": {"tags": {"weights": {"current": n, "peak": n, "total": n}, ...},
@@ -13,7 +14,7 @@
  *                  "allocs": n, "frees": n, "ooms": n} or null}
  *
  * Bytes are whole numbers, ms a number with three decimals (0 without times), cause the text of the
- * .dat file. Strings are UTF-8: bytes that are not become U+FFFD. */
+ * table. Strings are UTF-8: bytes that are not become U+FFFD. */
 #ifndef MT_REPORTS_JSON_H
 #define MT_REPORTS_JSON_H
 
@@ -30,8 +31,14 @@ void mt_json_string(FILE *file, const char *text);
 /* Begins the object on out, which stays the caller's. */
 mt_status mt_json_open(mt_json **out, FILE *file, const char *version, mt_error *err);
 
-/* One of the options; before the first row. */
-void mt_json_header(mt_json *j, const char *name, const char *value);
+/* How a value is written: as a string; as the number that its text begins with, a + and what
+ * follows the digits left out; as true for "on", else false. */
+typedef enum mt_value_kind { MT_VALUE_TEXT, MT_VALUE_NUMBER, MT_VALUE_SWITCH } mt_value_kind;
+
+/* One of the options, before the first row, and one of the notes, after the last. Each name once;
+ * its blanks and hyphens become underscores. */
+void mt_json_header(mt_json *j, const char *name, const char *value, mt_value_kind kind);
+void mt_json_note(mt_json *j, const char *name, const char *value, mt_value_kind kind);
 
 /* A row; that of step -1, if there is one, first. */
 void mt_json_row(mt_json *j, const mt_row *row);

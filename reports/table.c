@@ -11,9 +11,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char mt_table_columns[] =
-    "step ctx weights kv activations logits workspace other requested rounding split cached "
-    "reserved peak_requested peak_reserved segments kv_ideal bump cause ms";
+#define COLUMN(name, cell)                                                                         \
+    { #name, cell, offsetof(mt_row, name), 0 }
+#define BYTES(name) COLUMN(name, MT_CELL_U64)
+#define TAG(name, tag_)                                                                            \
+    { name, MT_CELL_U64, offsetof(mt_row, tag[tag_]), 0 }
+
+const mt_column mt_table_columns[] = {
+    COLUMN(step, MT_CELL_I64),
+    BYTES(ctx),
+    TAG("weights", MT_WEIGHTS),
+    TAG("kv", MT_KV),
+    TAG("activations", MT_ACTIVATIONS),
+    TAG("logits", MT_LOGITS),
+    TAG("workspace", MT_WORKSPACE),
+    TAG("other", MT_OTHER),
+    BYTES(requested),
+    BYTES(rounding),
+    BYTES(split),
+    BYTES(cached),
+    BYTES(reserved),
+    BYTES(peak_requested),
+    BYTES(peak_reserved),
+    BYTES(segments),
+    BYTES(kv_ideal),
+    COLUMN(bump, MT_CELL_I64),
+    COLUMN(cause, MT_CELL_CHARS),
+    { "ms", MT_CELL_MS, offsetof(mt_row, nanoseconds), 0 },
+    { .name = NULL },
+};
 
 #define HEAD 0 /* piece 0 is the head of the changes and the bottom of every stack */
 
@@ -360,18 +386,7 @@ void mt_table_close(mt_table *t) {
     free(t);
 }
 
-void mt_table_print(FILE *out, const mt_row *row) {
-    fprintf(out, "%s%" PRId64 " %" PRIu64, row->step < 0 ? "# load " : "", row->step, row->ctx);
-    for (int i = 0; i < MT_TAGS; i++)
-        fprintf(out, " %" PRIu64, row->tag[i]);
-    const uint64_t bytes[] = { row->requested,     row->rounding, row->split,
-                               row->cached,        row->reserved, row->peak_requested,
-                               row->peak_reserved, row->segments, row->kv_ideal };
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
-        fprintf(out, " %" PRIu64, bytes[i]);
-    fprintf(out, " %" PRId64 " %s ", row->bump, row->cause);
-    if (row->nanoseconds == 0)
-        fprintf(out, "0\n");
-    else
-        fprintf(out, "%.3f\n", (double)row->nanoseconds / 1e6);
+void mt_table_print(FILE *out, const mt_row *row, mt_form form) {
+    fputs(form == MT_DAT && row->step < 0 ? "# load " : "", out);
+    mt_columns_row(out, mt_table_columns, row, form);
 }

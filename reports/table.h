@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "alloc/ledger.h"
+#include "reports/columns.h"
 
 #define MT_CAUSE_MAX 8
 
@@ -52,11 +53,10 @@ const mt_ledger *mt_table_ledger(const mt_table *t);
 mt_status mt_table_status(const mt_table *t, mt_error *err);
 void mt_table_close(mt_table *t); /* NULL is allowed */
 
-/* The names of the columns, blanks between, without a newline. */
-extern const char mt_table_columns[];
+extern const mt_column mt_table_columns[];
 
-/* Writes a row as the .dat file has it: "# load " before a row of step -1; ms with three decimals,
- * `0` when the row has no time. */
-void mt_table_print(FILE *out, const mt_row *row);
+/* Writes a row as a line of a form; a dat file has that of step -1, the state after loading, among
+ * its comments: "# load -1 ...". */
+void mt_table_print(FILE *out, const mt_row *row, mt_form form);
 
 #endif

@@ -113,7 +113,7 @@ if [ -f "$shared/data/gpt-nano-sort/config.json" ]; then
     run sweep --model "$dir/q\"d x" --ctx 5 --quiet --csv
     want grep -q '^"/[^ ]*/q""d x",f32,1,' "$out"
     run sweep --model "$dir/q\"d x" --ctx 5 --quiet --json
-    want grep -q '^{"model":"/[^ ]*/q\\"d x","dtype":"f32",' "$out"
+    want grep -q '^{"model": "/[^ ]*/q\\"d x", "dtype": "f32", "batch": 1,' "$out"
 else
     skip "a folder's name in a grid" "there is no $shared/data/gpt-nano-sort"
 fi
@@ -124,6 +124,21 @@ run --backend none --ctx 2 --quiet --trace "$two"
 run replay "$two"
 want ended 0
 want row_count 1 "$out"
+if [ -f "$shared/data/gpt-nano-sort/config.json" ]; then
+    mkdir "$dir/c
+d"
+    cp "$shared"/data/gpt-nano-sort/* "$dir/c
+d"
+    for c in "run --backend none" predict sweep; do
+        begin "a folder's name of two lines: $c"
+        run $c --model "$dir/c
+d" --ctx 5
+        want ended 0
+        want row_count "$(case $c in run*) echo 5 ;; predict) echo 6 ;; *) echo 1 ;; esac)" "$out"
+        want no grep -q '^d' "$out"
+        want has "$out" 'c\x0ad'
+    done
+fi
 
 # ---- a second Ctrl-C -------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ begin "sweep: a row of several contexts equals the single run"
 grep ' torch concat ' "$dir/one" >"$dir/rows"
 run sweep --quiet --optimum --ctx 32 --policy torch --kv concat
 grep -v '^#' "$out" >"$dir/single"
-want [ "$(grep ' 1024GiB 32 ' "$dir/rows")" = "$(cat "$dir/single")" ]
+want [ "$(grep ' 48GiB 32 ' "$dir/rows")" = "$(cat "$dir/single")" ]
 
 begin "replay: one more row, below all others and not below the peak of requested"
 run --backend none $small --ctx 64 --trace "$dir/run.trace"

@@ -159,20 +159,10 @@ json_load() {
     sed -n '/^"load": {/p' "$1" | json_text
 }
 
-valid_json() {
-    if python3 -c '' 2>/dev/null; then
-        python3 -c 'import json, sys
-d = json.load(open(sys.argv[1]))
-names = set(d["columns"])
-assert d["program"] == "memtrace" and all(set(r) == names for r in d["rows"])
-assert len(d["rows"]) == int(sys.argv[2]) and d["ended"] == sys.argv[3]
-assert (d["refusal"] is None) == (d["ended"] != "out of memory")
-assert d["summary"]["unexplained"] == 0' "$@"
-    else # brackets that match, outside of strings
-        [ "$(json_rows "$1" | wc -l)" -eq "$2" ] && has "$1" "\"ended\": \"$3\"" &&
-            awk '{ gsub(/\\./, ""); gsub(/"[^"]*"/, ""); all = all $0 }
-                 END { open = gsub(/[{[]/, "", all) - gsub(/[]}]/, "", all); exit open != 0 }' "$1"
-    fi
+valid_json() { # valid_json FILE ROWS ENDED
+    strict_json "$1" && [ "$(json_rows "$1" | wc -l)" -eq "$2" ] && has "$1" "\"ended\": \"$3\"" &&
+        has "$1" '"unexplained": 0' &&
+        if [ "$3" = "out of memory" ]; then no has "$1" '"refusal": null'; else has "$1" '"refusal": null'; fi
 }
 
 same_numbers() { # same_numbers TABLE JSON
@@ -190,11 +180,25 @@ want valid_json "$out" 1024 "done"
 want same_numbers "$dir/default.dat" "$out"
 want is "$(sed -n 's/^"columns": \[\(.*\)\],$/\1/p' "$out" | tr -d '",')" "${columns#\# }"
 sed -n -e 's/^# load .*//' -e '/^# memtrace/d' -e '/^# step/d' \
+    -e 's/^# graph off$/  "graph": false/p' -e '/^# graph/d' \
+    -e 's/^# \([a-z_]*\) \([0-9]*\)$/  "\1": \2/p' \
     -e 's/^# \([a-z_]*\) \(.*\)$/  "\1": "\2"/p' "$dir/default.dat" >"$dir/options"
 while read -r line; do
     want has "$out" "$line"
 done <"$dir/options"
 want lines 26 "$dir/options"
+want has "$dir/options" '"layers": 12'
+want has "$dir/options" '"dtype": "f32"'
+
+begin "CSV: a header line, rows, and nothing else"
+run --backend none --quiet --csv
+want ended 0
+want is "$(head -n 1 "$out")" "$(echo "${columns#\# }" | tr ' ' ,)"
+sed -n -e 's/^# load //p' -e '/^[0-9]/p' "$dir/default.dat" | awk '{
+    if ($19 ~ /,/) $19 = "\"" $19 "\""
+    gsub(/ /, ","); print }' >"$dir/csv"
+sed 1d "$out" | want cmp - "$dir/csv"
+refused "CSV and JSON" 2 "not both" --backend none --csv --json
 
 # ---- traces ----------------------------------------------------------------------------------------
 

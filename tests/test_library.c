@@ -29,11 +29,13 @@ static mt_status device_used(mt_source *s, uint64_t *used, mt_error *err) {
 
 static char text[2048];
 
-static void add_line(void *context, const char *line) {
-    (void)context;
+static void add_line(void *context, const char *name, const char *value, mt_value_kind kind) {
+    (void)context, (void)kind;
     size_t n = strlen(text);
-    snprintf(text + n, sizeof text - n, "%s\n", line);
+    snprintf(text + n, sizeof text - n, "%s %s\n", name, value);
 }
+
+static const cli_sink lines = { add_line, NULL };
 
 /* A session with nothing but a device, and one segment of 2 MiB that serves half of it. */
 typedef struct rig {
@@ -86,7 +88,7 @@ static void test_quiet(void **state) {
     assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
     assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
     assert_int_equal(looks, 4); /* twice each time */
-    cli_library_lines(&l, &r.s, add_line, NULL);
+    cli_library_lines(&l, &r.s, lines);
     assert_told("library product 1 x 2 x 3 +7, again +1\n");
     assert_told("library code +2097144 "); /* less what cublasCreate and the product took */
     assert_told("library after warm-up 6291456\n");
@@ -105,7 +107,7 @@ static void test_change_and_rounding(void **state) {
     say(0, 1536), say(0, 1536), say(4096, 1536);
     assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
     assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
-    cli_library_lines(&l, &r.s, add_line, NULL);
+    cli_library_lines(&l, &r.s, lines);
     assert_told("library after warm-up 0\n");
     assert_told("library at the end 4096\n");
     assert_told("library change +4096\n");
@@ -129,7 +131,7 @@ static void test_shared(void **state) {
         assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
         assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
         assert_true(l.shared);
-        cli_library_lines(&l, &r.s, add_line, NULL);
+        cli_library_lines(&l, &r.s, lines);
         assert_told("library unknown: device shared\n");
         assert_null(strstr(text, "library change"));
         assert_null(strstr(text, "library at the end"));
@@ -159,8 +161,8 @@ static void test_no_device(void **state) {
     say(0, 0);
     assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
     assert_int_equal(looks, 0);
-    cli_library_header(&r.s, add_line, NULL);
-    cli_library_lines(&l, &r.s, add_line, NULL);
+    cli_library_header(&r.s, lines);
+    cli_library_lines(&l, &r.s, lines);
     assert_string_equal(text, "");
     close_rig(&r);
 }
@@ -171,7 +173,7 @@ static void test_header(void **state) {
     open_rig(&r, 0);
     r.s.o.workspace = "library";
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1);
-    cli_library_header(&r.s, add_line, NULL);
+    cli_library_header(&r.s, lines);
     unsetenv("CUBLAS_WORKSPACE_CONFIG");
     assert_told("library baseline 268435456 ");
     assert_told("library cublasCreate +4194304\n");

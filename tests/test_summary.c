@@ -330,9 +330,13 @@ static char *json_of(const mt_row *rows, int n, const mt_ledger *l, const char *
     FILE *out = open_memstream(&text, &size);
     assert_int_equal(mt_json_open(&j, out, "1.0", &err), MT_OK);
     if (options) {
-        mt_json_header(j, "policy", "torch");
+        mt_json_header(j, "policy", "torch", MT_VALUE_TEXT);
         mt_json_header(j, "prompt",
-                       "\"a\\b\"\n\t\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xff \xc3");
+                       "\"a\\b\"\n\t\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xff \xc3",
+                       MT_VALUE_TEXT);
+        mt_json_header(j, "seed", "18446744073709551615", MT_VALUE_NUMBER);
+        mt_json_header(j, "library cuBLAS-handle", "+5 (once)", MT_VALUE_NUMBER);
+        mt_json_header(j, "graph", "off", MT_VALUE_SWITCH);
     }
     for (int i = 0; i < n; i++)
         mt_json_row(j, &rows[i]);
@@ -355,10 +359,11 @@ static char *json_of(const mt_row *rows, int n, const mt_ledger *l, const char *
 static void test_json_empty(void **state) {
     (void)state;
     char *text = json_of(NULL, 0, NULL, "interrupted", NULL, false);
-    assert_string_equal(text, "{\"program\": \"memtrace\", \"version\": \"1.0\",\n"
-                              "\"options\": {},\n" COLUMNS_JSON
-                              "\"load\": null,\n\"rows\": [],\n\"ended\": \"interrupted\",\n"
-                              "\"refusal\": null,\n\"summary\": null}\n");
+    assert_string_equal(
+        text, "{\"program\": \"memtrace\", \"version\": \"1.0\",\n"
+              "\"options\": {},\n" COLUMNS_JSON
+              "\"load\": null,\n\"rows\": [],\n\"notes\": {},\n\"ended\": \"interrupted\",\n"
+              "\"refusal\": null,\n\"summary\": null}\n");
     free(text);
 }
 
@@ -370,14 +375,16 @@ static void test_json_rows(void **state) {
     char *text = json_of(rows, 3, NULL, "done", NULL, true);
     assert_has(text, "\"options\": {\n  \"policy\": \"torch\",\n"
                      "  \"prompt\": \"\\\"a\\\\b\\\"\\u000a\\u0009\\u0001 \xc3\xa9 \xe2\x82\xac "
-                     "\xf0\x9f\x98\x80 \\ufffd \\ufffd\"},\n");
+                     "\xf0\x9f\x98\x80 \\ufffd \\ufffd\",\n"
+                     "  \"seed\": 18446744073709551615,\n  \"library_cuBLAS_handle\": 5,\n"
+                     "  \"graph\": false},\n");
     assert_has(text, "\"load\": {\"step\": -1, \"ctx\": 0, \"weights\": 0, \"kv\": 0, " ZEROS_JSON
                      "\"bump\": 5, \"cause\": \"other:5:large+5\", \"ms\": 0},\n\"rows\": [\n  {");
     assert_has(
         text,
         "  {\"step\": 0, \"ctx\": 1, \"weights\": 0, \"kv\": 18446744073709551615, " ZEROS_JSON
         "\"bump\": -3, \"cause\": \"-\", \"ms\": 1.235},\n  {\"step\": 1");
-    assert_has(text, "\"ms\": 0}],\n\"ended\": \"done\"");
+    assert_has(text, "\"ms\": 0}],\n\"notes\": {},\n\"ended\": \"done\"");
     free(text);
     text = json_of(rows + 1, 1, NULL, "done", NULL, false);
     assert_has(text, "\"load\": null,\n\"rows\": [\n  {\"step\": 0, ");

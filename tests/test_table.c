@@ -22,7 +22,7 @@
 /* ---------------------------------------------------------------- running a stream */
 
 static void print_row(void *context, const mt_row *row) {
-    mt_table_print(context, row);
+    mt_table_print(context, row, MT_DAT);
 }
 
 /* An allocator as far as a table sees it: the ledger first, then the listener. */
@@ -102,10 +102,16 @@ static void assert_cause(const char *lines, const char *bump_and_cause) {
 
 static void test_columns(void **state) {
     (void)state;
-    assert_string_equal(mt_table_columns,
-                        "step ctx weights kv activations logits workspace other requested rounding "
-                        "split cached reserved peak_requested peak_reserved segments kv_ideal bump "
-                        "cause ms");
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    mt_columns_names(out, mt_table_columns, MT_DAT);
+    fclose(out);
+    assert_string_equal(
+        text, "# step ctx weights kv activations logits workspace other requested rounding "
+              "split cached reserved peak_requested peak_reserved segments kv_ideal bump "
+              "cause ms\n");
+    free(text);
 }
 
 /* A cache that grows by a new tensor, as concat does: load, prefill, one step, a quiet step. */

@@ -87,7 +87,7 @@ static mt_status cpu_sync(mt_device *d, mt_error *err) {
 }
 
 static void cpu_close(mt_device *d) {
-    mt_pool_close(((mt_cpu *)d)->pool);
+    mt_threads_close(((mt_cpu *)d)->pool);
     free(d);
 }
 
@@ -134,7 +134,7 @@ mt_status mt_device_cpu_with(mt_device **out, int threads, const char *isa, mt_e
                    .ahead = intel() };
     mt_status status = mt_blas_load(&c->blas, c->threads, err);
     if (status == MT_OK)
-        status = mt_pool_open(&c->pool, c->threads, err);
+        status = mt_threads_open(&c->pool, c->threads, err);
     if (status != MT_OK) {
         free(c);
         return status;

@@ -8,14 +8,14 @@
 #define MT_KERNELS_CPU_CPU_H
 
 #include "kernels/cpu/blas.h"
-#include "base/pool.h"
+#include "base/threads.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/device.h"
 
 typedef struct mt_cpu {
     mt_device device; /* first, so that an mt_device * is an mt_cpu * */
     int threads;
-    mt_pool *pool;
+    mt_threads *pool;
     const mt_simd *simd;
     bool ahead; /* products ask for weights ahead of time */
     const mt_blas *blas;
@@ -29,7 +29,7 @@ typedef struct mt_cpu {
 static inline void mt_cpu_run(const mt_cpu *c, size_t work, void (*chunk)(void *context, size_t i),
                               void *context, size_t chunks) {
     if (work >= MT_CPU_SERIAL) {
-        mt_pool_run(c->pool, chunk, context, chunks);
+        mt_threads_run(c->pool, chunk, context, chunks);
         return;
     }
     for (size_t i = 0; i < chunks; i++)

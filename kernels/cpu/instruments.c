@@ -33,5 +33,5 @@ static void nothing(void *context, size_t i) {
 
 void mt_cpu_nothing(mt_device *d) {
     const mt_cpu *c = (const mt_cpu *)d;
-    mt_pool_run(c->pool, nothing, NULL, (size_t)c->threads);
+    mt_threads_run(c->pool, nothing, NULL, (size_t)c->threads);
 }

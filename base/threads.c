@@ -1,11 +1,11 @@
-/* pool.c - see pool.h.
+/* threads.c - see threads.h.
  *
  * The chunk to be taken next and the number of the job it belongs to are one 64-bit word. A thread
  * takes a chunk by exchanging the word it read for its successor: that succeeds only while the job
  * is the one whose description the thread has read. The caller works too, and then waits until all
  * chunks are done; a thread that did not wake up in time is not waited for. Threads look out for
  * the next job for a while and then sleep (futex) on a word that every job changes. */
-#include "base/pool.h"
+#include "base/threads.h"
 
 #include <linux/futex.h>
 #include <omp.h>
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@
 
 typedef void (*chunk_fn)(void *context, size_t i);
 
-struct mt_pool {
+struct mt_threads {
     int threads, started;
     pthread_t *thread; /* [threads - 1] */
     /* The job. Written only while no chunk of it can be taken. */
@@ -43,7 +44,7 @@ static inline void pause_cpu(void) {
 }
 
 /* Waits while *word is value. */
-static void wait_while(mt_pool *p, atomic_uint *word, unsigned value) {
+static void wait_while(mt_threads *p, atomic_uint *word, unsigned value) {
     for (int i = 0; i < LOOKS; i++) {
         if (atomic_load_explicit(word, memory_order_acquire) != value)
             return;
@@ -57,13 +58,13 @@ static void wait_while(mt_pool *p, atomic_uint *word, unsigned value) {
 
 /* After *word changed. A thread that goes to sleep just now sees the change: it says that it sleeps
  * before it looks for the last time. */
-static void wake(mt_pool *p, atomic_uint *word) {
+static void wake(mt_threads *p, atomic_uint *word) {
     if (atomic_load(&p->sleepers) > 0)
         syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
 }
 
 /* Does one chunk of the current job; false when there is none left. */
-static bool work(mt_pool *p) {
+static bool work(mt_threads *p) {
     unsigned long long n = atomic_load(&p->next);
     for (;;) {
         unsigned chunks = atomic_load(&p->chunks); /* read first: it is published last */
@@ -81,7 +82,7 @@ static bool work(mt_pool *p) {
 }
 
 static void *thread_main(void *argument) {
-    mt_pool *p = argument;
+    mt_threads *p = argument;
     omp_set_num_threads(1); /* a library called in here starts no threads of its own */
     for (unsigned seen = 0;;) {
         wait_while(p, &p->call, seen);
@@ -94,7 +95,7 @@ static void *thread_main(void *argument) {
 }
 
 /* Publishes a job. The old one is done, so nothing of it can be taken while this one is written. */
-static void publish(mt_pool *p, chunk_fn chunk, void *context, unsigned chunks) {
+static void publish(mt_threads *p, chunk_fn chunk, void *context, unsigned chunks) {
     unsigned long long job = (atomic_load(&p->next) >> 32) + 1;
     atomic_store(&p->chunks, 0);
     atomic_store(&p->next, job << 32);
@@ -106,7 +107,8 @@ static void publish(mt_pool *p, chunk_fn chunk, void *context, unsigned chunks) 
     wake(p, &p->call);
 }
 
-void mt_pool_run(mt_pool *p, void (*chunk)(void *context, size_t i), void *context, size_t chunks) {
+void mt_threads_run(mt_threads *p, void (*chunk)(void *context, size_t i), void *context,
+                    size_t chunks) {
     if (p->threads == 1 || chunks <= 1) {
         for (size_t i = 0; i < chunks; i++)
             chunk(context, i);
@@ -119,26 +121,30 @@ void mt_pool_run(mt_pool *p, void (*chunk)(void *context, size_t i), void *conte
         wait_while(p, &p->done, n);
 }
 
-mt_status mt_pool_open(mt_pool **out, int threads, mt_error *err) {
-    mt_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+mt_status mt_threads_open(mt_threads **out, int threads, mt_error *err) {
+    mt_threads *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
     if (p == NULL)
         return mt_fail(err, MT_FAILED, "no memory for a pool of threads");
-    *p = (mt_pool){ .threads = threads };
+    *p = (mt_threads){ .threads = threads };
     p->thread = calloc((size_t)threads, sizeof *p->thread);
     if (p->thread == NULL) {
-        mt_pool_close(p);
+        mt_threads_close(p);
         return mt_fail(err, MT_FAILED, "no memory for a pool of threads");
     }
-    for (; p->started < threads - 1; p->started++)
-        if (pthread_create(&p->thread[p->started], NULL, thread_main, p) != 0) {
-            mt_pool_close(p);
-            return mt_fail(err, MT_FAILED, "cannot start thread %d of %d", p->started + 2, threads);
+    for (; p->started < threads - 1; p->started++) {
+        int reason = pthread_create(&p->thread[p->started], NULL, thread_main, p);
+        if (reason != 0) {
+            mt_fail(err, MT_FAILED, "cannot start thread %d of %d: %s (--threads takes fewer)",
+                    p->started + 2, threads, strerror(reason));
+            mt_threads_close(p);
+            return MT_FAILED;
         }
+    }
     *out = p;
     return MT_OK;
 }
 
-void mt_pool_close(mt_pool *p) {
+void mt_threads_close(mt_threads *p) {
     if (p == NULL)
         return;
     atomic_store(&p->closing, true);

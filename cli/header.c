@@ -1,0 +1,108 @@
+/* header.c - the lines that say what was run: "name value", in a table's comments, in a trace, in
+ * JSON and on a terminal. All go through cli_say, which keeps each of them one line. */
+#include "cli/cli.h"
+
+#include "base/printable.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define VALUE_MOST 1200
+
+void cli_say(cli_sink to, mt_value_kind kind, const char *name, const char *format, ...) {
+    char value[VALUE_MOST], shown[VALUE_MOST];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    to.line(to.context, name, mt_printable(shown, sizeof shown, value, strlen(value)), kind);
+}
+
+static void to_comments(void *context, const char *name, const char *value, mt_value_kind kind) {
+    (void)context, (void)kind;
+    printf("# %s %s\n", name, value);
+}
+
+static void to_stderr(void *context, const char *name, const char *value, mt_value_kind kind) {
+    (void)context, (void)kind;
+    fprintf(stderr, "  %s %s\n", name, value);
+}
+
+const cli_sink cli_comments = { to_comments, NULL }, cli_stderr = { to_stderr, NULL };
+
+void cli_tell_capacity(const mt_source *s, bool standard, int64_t step) {
+    char size[32];
+    fprintf(stderr,
+            "--capacity %s%s was reached %" PRIu64 " time%s, first in step %" PRId64
+            ":\neach time the allocator gave back its free segments and asked again\n",
+            cli_size_text(size, sizeof size, s->capacity), standard ? " (the default)" : "",
+            s->refusals, s->refusals == 1 ? "" : "s", step);
+}
+
+void cli_say_command(cli_sink to, const char *command) {
+    cli_say(to, MT_VALUE_TEXT, "memtrace", "%s", MT_VERSION);
+    cli_say(to, MT_VALUE_TEXT, "command", "%s", command);
+}
+
+void cli_say_path(cli_sink to, const char *name, const char *path) {
+    char shown[1000];
+    cli_say(to, MT_VALUE_TEXT, name, "%s", mt_printable_path(shown, sizeof shown, path));
+}
+
+void cli_say_number(cli_sink to, const char *name, uint64_t value) {
+    cli_say(to, MT_VALUE_NUMBER, name, "%" PRIu64, value);
+}
+
+void cli_say_shape(cli_sink to, const mt_config *c) {
+    cli_say_number(to, "layers", c->layers);
+    cli_say_number(to, "heads", c->heads);
+    cli_say_number(to, "width", c->width);
+}
+
+static void say_prompt(cli_sink to, const cli_session *s) {
+    const cli_options *o = &s->o;
+    const char *kind = o->prompt        ? "text"
+                       : o->prompt_file ? "file"
+                       : o->prompt_ids  ? "ids"
+                                        : "seeded";
+    cli_say(to, MT_VALUE_TEXT, "prompt", "%s, %u tokens", kind, s->P);
+}
+
+static void say_model(cli_sink to, const cli_session *s) {
+    const mt_config *c = &s->config;
+    cli_say_path(to, "model", s->o.model);
+    cli_say(to, MT_VALUE_TEXT, "weights_source", "%s%s", mt_checkpoint_source(s->checkpoint),
+            s->device->computes ? "" : " (not read: a dry run)");
+    cli_say_shape(to, c);
+    cli_say_number(to, "vocab", c->vocab);
+    cli_say_number(to, "positions", c->positions);
+    cli_say(to, MT_VALUE_TEXT, "head", "%s", c->tied ? "tied" : "untied");
+    cli_say(to, MT_VALUE_TEXT, "dtype", "%s", mt_dtype_name(c->dtype));
+    cli_say_number(to, "parameters", mt_config_parameters(c));
+}
+
+static void say_generation(cli_sink to, const cli_session *s) {
+    cli_say_number(to, "ctx", s->ctx);
+    say_prompt(to, s);
+    cli_say_number(to, "batch", s->batch);
+    cli_say_number(to, "seed", s->o.seed);
+    cli_say(to, MT_VALUE_TEXT, "logits", "%s", s->o.logits_all ? "all" : "last");
+    cli_say(to, MT_VALUE_TEXT, "kv", "%s", s->o.kv);
+    cli_say(to, MT_VALUE_TEXT, "activations", "%s", s->o.arena ? "arena" : "eager");
+}
+
+void cli_say_session(cli_sink to, const cli_session *s, const char *command) {
+    cli_say_command(to, command);
+    say_model(to, s);
+    say_generation(to, s);
+    cli_say(to, MT_VALUE_TEXT, "policy", "%s", mt_alloc_policy(s->alloc));
+    cli_say_number(to, "workspace", s->workspace);
+    cli_say(to, MT_VALUE_TEXT, "backend", "%s", s->device->name);
+    cli_say(to, MT_VALUE_TEXT, "device", "%s", s->device->description);
+    cli_say(to, MT_VALUE_TEXT, "source", "%s", s->source->name);
+    cli_say_number(to, "capacity", s->capacity);
+    cli_say(to, MT_VALUE_SWITCH, "graph", "%s", s->o.graph ? "on" : "off");
+    cli_library_header(s, to);
+    cli_say(to, MT_VALUE_TEXT, "units", "bytes, ms");
+}

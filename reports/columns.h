@@ -1,0 +1,46 @@
+/* columns.h - rows of named columns, and the forms in which a table of them is written.
+ *
+ *     dat     "# a b c" names the columns, blanks between the cells; for gnuplot and awk
+ *     tsv     the same with tabs
+ *     csv     a header line, commas, cells in quotes where they need them; no comments
+ *     json    objects, keys as the columns are named
+ *
+ * A table is an array of columns that ends with one without a name; each says where its cell lies
+ * in the struct that is a row. */
+#ifndef MT_REPORTS_COLUMNS_H
+#define MT_REPORTS_COLUMNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef enum mt_form { MT_DAT, MT_TSV, MT_CSV, MT_JSON } mt_form;
+
+typedef enum mt_cell {
+    MT_CELL_U64,
+    MT_CELL_I64,
+    MT_CELL_U32,
+    MT_CELL_REAL,  /* double */
+    MT_CELL_TEXT,  /* const char * */
+    MT_CELL_CHARS, /* text in an array of the row's own */
+    MT_CELL_MS     /* uint64_t nanoseconds, written as milliseconds; 0 where there is no time */
+} mt_cell;
+
+typedef struct mt_column {
+    const char *name;
+    mt_cell cell;
+    size_t at;
+    int decimals; /* of MT_CELL_REAL */
+} mt_column;
+
+/* Writes the names: a whole line, or for JSON ["a", "b"]. */
+void mt_columns_names(FILE *out, const mt_column *columns, mt_form form);
+
+/* Writes a row: a whole line, or for JSON an object without a newline. */
+void mt_columns_row(FILE *out, const mt_column *columns, const void *row, mt_form form);
+
+/* Writes a value as a cell of a form: a blank or control character that would part cells of a dat
+ * or tsv file becomes \xNN, a csv value is quoted where it must be, JSON is a string. */
+void mt_columns_text(FILE *out, const char *text, mt_form form);
+
+#endif
