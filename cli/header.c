@@ -2,7 +2,7 @@
  * JSON and on a terminal. All go through cli_say, which keeps each of them one line. */
 #include "cli/cli.h"
 
-#include "base/printable.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

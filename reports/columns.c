@@ -1,7 +1,7 @@
 /* columns.c - see columns.h. */
 #include "reports/columns.h"
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "reports/json.h"
 
 #include <inttypes.h>
