@@ -1,14 +1,12 @@
 /* output.c - see output.h.
  *
- * Both directions go through one buffer of text and one of packed bytes. Writing fills the text
- * buffer and packs it when it is full; reading refills the packed buffer when the decoder has used
- * it up. The descriptor is written with write(2), so a full disk is seen at once, and its close is
- * checked, which is where network file systems tell. */
+ * Text fills a buffer, which is packed into another and written when it is full. The descriptor is
+ * written without stdio, so a full disk is seen at once, and its close is checked, which is where
+ * network file systems tell. */
 #include "base/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,15 +17,13 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "base/size.h"
+#include "base/descriptor.h"
 
 #define BUFFER      ((size_t)64 << 10)
 #define GZIP_FORMAT (15 + 16) /* zlib: the largest window, with a gzip header */
 #define GZIP_LEVEL  4         /* traces: twice as fast as the usual 6, a tenth larger */
 
 typedef enum packing { PLAIN, GZIP, ZSTD } packing;
-
-/* ---------------------------------------------------------------- writing */
 
 struct mt_output {
     char *path;
@@ -68,18 +64,6 @@ static bool ends_with(const char *text, const char *ending) {
     return n >= m && strcmp(text + n - m, ending) == 0;
 }
 
-/* The open file that /dev/stdout, /dev/stderr or /dev/fd/N stands for; -1 for other names. */
-static int standing_for(const char *path) {
-    uint64_t n;
-    if (strcmp(path, "/dev/stdout") == 0)
-        return STDOUT_FILENO;
-    if (strcmp(path, "/dev/stderr") == 0)
-        return STDERR_FILENO;
-    if (strncmp(path, "/dev/fd/", 8) == 0 && mt_parse_u64(path + 8, 0, INT_MAX, &n))
-        return (int)n;
-    return -1;
-}
-
 /* Creates the first free name of the form PATH.PROCESS-N.tmp. Returns its descriptor, or -1. */
 static int create_temporary(mt_output *o) {
     size_t capacity = strlen(o->path) + 48;
@@ -100,7 +84,7 @@ static int create_temporary(mt_output *o) {
 /* Opens what will be written: the named file itself when it is no plain file, else a temporary. */
 static int open_target(mt_output *o) {
     struct stat status;
-    int standing = standing_for(o->path);
+    int standing = mt_descriptor_of(o->path);
     if (o->path[0] == '\0') {
         errno = ENOENT;
         return -1;
@@ -108,7 +92,7 @@ static int open_target(mt_output *o) {
     if (standing >= 0)
         return fcntl(standing, F_DUPFD_CLOEXEC, 0);
     if (lstat(o->path, &status) == 0 && !S_ISREG(status.st_mode))
-        return open(o->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        return mt_open_write(o->path);
     return create_temporary(o);
 }
 
@@ -139,18 +123,19 @@ mt_status mt_output_open(mt_output **out, const char *path, mt_error *err) {
     *out = NULL;
     mt_output *o = calloc(1, sizeof *o);
     if (o == NULL)
-        return mt_fail(err, MT_FAILED, "%s: not enough memory to write it", path);
+        return mt_fail(err, MT_FAILED, "%s: no host memory to write it", path);
     o->fd = -1;
     o->path = strdup(path);
     if (o->path == NULL || (o->fd = open_target(o)) < 0) {
-        mt_fail(err, MT_FAILED, "%s: cannot be written: %s", path, strerror(errno));
+        mt_status status = mt_fail(err, errno == EINTR ? MT_INTERRUPTED : MT_FAILED,
+                                   "%s: cannot be written: %s", path, strerror(errno));
         free_output(o);
-        return MT_FAILED;
+        return status;
     }
     o->packing = ends_with(path, ".gz") ? GZIP : ends_with(path, ".zst") ? ZSTD : PLAIN;
     if (!open_packer(o)) {
         mt_output_abandon(o);
-        return mt_fail(err, MT_FAILED, "%s: not enough memory to compress it", path);
+        return mt_fail(err, MT_FAILED, "%s: no host memory to compress it", path);
     }
     *out = o;
     return MT_OK;
@@ -161,16 +146,25 @@ static void keep_error(mt_output *o, const char *what) {
         mt_fail(&o->error, MT_FAILED, "%s: cannot be written: %s", o->path, what);
 }
 
+static void keep_errno(mt_output *o) {
+    bool interrupted = errno == EINTR && o->error.status == MT_OK;
+    keep_error(o, strerror(errno));
+    if (interrupted)
+        o->error.status = MT_INTERRUPTED;
+}
+
 /* Writes to the descriptor, all of it. */
 static void put(mt_output *o, const void *data, size_t n) {
     const char *at = data;
     while (n > 0 && o->error.status == MT_OK) {
-        ssize_t done = write(o->fd, at, n);
+        ssize_t done = mt_write(o->fd, at, n);
         if (done > 0) {
             at += done;
             n -= (size_t)done;
-        } else if (done == 0 || errno != EINTR) {
-            keep_error(o, done == 0 ? "nothing is taken" : strerror(errno));
+        } else if (done == 0) {
+            keep_error(o, "nothing is taken");
+        } else {
+            keep_errno(o);
         }
     }
 }
@@ -225,14 +219,46 @@ void mt_output_write(mt_output *o, const void *data, size_t n) {
     }
 }
 
+/* Has the data on the disk before they get their name. Not every file system can do so. */
+static void settle(mt_output *o) {
+    if (o->error.status == MT_OK && fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP &&
+        errno != EROFS && errno != ENOSYS)
+        keep_errno(o);
+}
+
+/* Has the new name on the disk, as far as that can be done: the file is whole in any case. */
+static void settle_folder(const mt_output *o) {
+    char *folder = o->temporary; /* of no more use */
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[slash == folder] = '\0';
+    int fd = open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    close(fd);
+}
+
+/* Gives the temporary file its name. */
+static void give_name(mt_output *o) {
+    if (rename(o->temporary, o->path) != 0) {
+        keep_errno(o);
+        return;
+    }
+    exchange(o->temporary, NULL);
+    settle_folder(o);
+}
+
 mt_status mt_output_commit(mt_output *o, mt_error *err) {
     flush(o, true);
+    if (o->temporary != NULL)
+        settle(o);
     int closed = close(o->fd);
     o->fd = -1;
     if (closed != 0)
-        keep_error(o, strerror(errno));
-    if (o->temporary != NULL && o->error.status == MT_OK && rename(o->temporary, o->path) != 0)
-        keep_error(o, strerror(errno));
+        keep_errno(o);
+    if (o->temporary != NULL && o->error.status == MT_OK)
+        give_name(o);
     mt_status status = o->error.status;
     if (status != MT_OK) {
         mt_fail(err, status, "%s", o->error.text);
@@ -249,177 +275,4 @@ void mt_output_abandon(mt_output *o) {
     if (o->temporary != NULL)
         unlink(o->temporary);
     free_output(o);
-}
-
-/* ---------------------------------------------------------------- reading */
-
-struct mt_input {
-    char *path;
-    int fd;
-    packing packing;
-    z_stream gzip;
-    ZSTD_DStream *zstd;
-    bool between; /* at the start, and after compressed data that ended well */
-    bool full;    /* the decoder filled what it was given, and may hold more */
-    size_t at, used;
-    unsigned char packed[BUFFER];
-};
-
-/* Appends to the packed buffer. *end when there is no more. */
-static mt_status refill(mt_input *in, bool *end, mt_error *err) {
-    ssize_t n;
-    if (in->at == in->used)
-        in->at = in->used = 0;
-    do
-        n = read(in->fd, in->packed + in->used, BUFFER - in->used);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return mt_fail(err, errno == EISDIR ? MT_BAD : MT_FAILED, "%s: cannot be read: %s",
-                       in->path, strerror(errno));
-    *end = n == 0;
-    in->used += (size_t)n;
-    return MT_OK;
-}
-
-/* Tells the packing from the first bytes and makes its decoder. */
-static mt_status open_decoder(mt_input *in, mt_error *err) {
-    static const unsigned char gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
-    bool end = false, ready = true;
-    while (in->used < sizeof zstd && !end)
-        MT_TRY(refill(in, &end, err));
-    if (in->used >= sizeof gzip && memcmp(in->packed, gzip, sizeof gzip) == 0) {
-        ready = inflateInit2(&in->gzip, GZIP_FORMAT) == Z_OK;
-        in->packing = ready ? GZIP : PLAIN;
-    } else if (in->used >= sizeof zstd && memcmp(in->packed, zstd, sizeof zstd) == 0) {
-        ready = (in->zstd = ZSTD_createDStream()) != NULL;
-        in->packing = ZSTD;
-    }
-    in->between = true;
-    return ready ? MT_OK : mt_fail(err, MT_FAILED, "%s: not enough memory to read it", in->path);
-}
-
-mt_status mt_input_open(mt_input **out, const char *path, mt_error *err) {
-    *out = NULL;
-    mt_input *in = calloc(1, sizeof *in);
-    if (in == NULL || (in->path = strdup(path)) == NULL) {
-        free(in);
-        return mt_fail(err, MT_FAILED, "%s: not enough memory to read it", path);
-    }
-    in->fd = open(path, O_RDONLY | O_CLOEXEC);
-    mt_status status =
-        in->fd >= 0 ? open_decoder(in, err)
-                    : mt_fail(err, MT_BAD, "%s: cannot be opened: %s", path, strerror(errno));
-    if (status != MT_OK) {
-        mt_input_close(in);
-        return status;
-    }
-    *out = in;
-    return MT_OK;
-}
-
-void mt_input_close(mt_input *in) {
-    if (in == NULL)
-        return;
-    if (in->fd >= 0)
-        close(in->fd);
-    if (in->packing == GZIP)
-        inflateEnd(&in->gzip);
-    ZSTD_freeDStream(in->zstd);
-    free(in->path);
-    free(in);
-}
-
-/* Decoders: use packed bytes, write at most capacity bytes, *n of them; false when the data are
- * corrupt. */
-static bool decode_plain(mt_input *in, void *data, size_t capacity, size_t *n) {
-    *n = in->used - in->at < capacity ? in->used - in->at : capacity;
-    memcpy(data, in->packed + in->at, *n);
-    in->at += *n;
-    return true;
-}
-
-static bool decode_gzip(mt_input *in, void *data, size_t capacity, size_t *n) {
-    in->gzip.next_in = in->packed + in->at;
-    in->gzip.avail_in = (uInt)(in->used - in->at);
-    in->gzip.next_out = data;
-    in->gzip.avail_out = (uInt)capacity;
-    int code = inflate(&in->gzip, Z_NO_FLUSH);
-    in->at = in->used - in->gzip.avail_in;
-    *n = capacity - in->gzip.avail_out;
-    in->between = code == Z_STREAM_END;
-    if (in->between)
-        return inflateReset(&in->gzip) == Z_OK;
-    return code == Z_OK || code == Z_BUF_ERROR;
-}
-
-static bool decode_zstd(mt_input *in, void *data, size_t capacity, size_t *n) {
-    ZSTD_inBuffer from = { in->packed, in->used, in->at };
-    ZSTD_outBuffer to = { data, capacity, 0 };
-    size_t left = ZSTD_decompressStream(in->zstd, &to, &from);
-    in->at = from.pos;
-    *n = to.pos;
-    in->between = left == 0;
-    return !ZSTD_isError(left);
-}
-
-static bool decode(mt_input *in, void *data, size_t capacity, size_t *n) {
-    if (capacity > INT_MAX)
-        capacity = INT_MAX;
-    bool good = in->packing == GZIP   ? decode_gzip(in, data, capacity, n)
-                : in->packing == ZSTD ? decode_zstd(in, data, capacity, n)
-                                      : decode_plain(in, data, capacity, n);
-    in->full = *n == capacity && !in->between;
-    return good;
-}
-
-mt_status mt_input_some(mt_input *in, void *data, size_t capacity, size_t *n, mt_error *err) {
-    bool end = false;
-    *n = 0;
-    while (*n == 0) {
-        if (in->at == in->used && !in->full)
-            MT_TRY(refill(in, &end, err));
-        if (end && !in->between)
-            return mt_fail(err, MT_BAD, "%s: the compressed data are cut short", in->path);
-        if (end)
-            return MT_OK;
-        if (!decode(in, data, capacity, n))
-            return mt_fail(err, MT_BAD, "%s: the compressed data are corrupt", in->path);
-    }
-    return MT_OK;
-}
-
-/* Reads until the end or past limit into *data, which grows. */
-static mt_status read_all(mt_input *in, size_t limit, char **data, size_t *n, mt_error *err) {
-    size_t capacity = 0, got = 1;
-    while (got > 0) {
-        if (*n + 1 >= capacity) {
-            capacity = capacity == 0 ? BUFFER : 2 * capacity;
-            char *grown = realloc(*data, capacity);
-            if (grown == NULL)
-                return mt_fail(err, MT_FAILED, "%s: not enough memory to read it", in->path);
-            *data = grown;
-        }
-        MT_TRY(mt_input_some(in, *data + *n, capacity - *n - 1, &got, err));
-        *n += got;
-        if (*n > limit)
-            return mt_fail(err, MT_BAD, "%s: larger than the %zu bytes expected at most", in->path,
-                           limit);
-    }
-    (*data)[*n] = '\0';
-    return MT_OK;
-}
-
-mt_status mt_input_read(const char *path, size_t limit, char **data, size_t *n, mt_error *err) {
-    mt_input *in;
-    *data = NULL;
-    *n = 0;
-    MT_TRY(mt_input_open(&in, path, err));
-    mt_status status = read_all(in, limit, data, n, err);
-    mt_input_close(in);
-    if (status != MT_OK) {
-        free(*data);
-        *data = NULL;
-        *n = 0;
-    }
-    return status;
 }

@@ -2,7 +2,7 @@
 #include "cli/backend.h"
 #include "cli/cli.h"
 
-#include "base/output.h"
+#include "base/input.h"
 #include "base/size.h"
 #include "base/text.h"
 

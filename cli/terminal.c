@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/output.h"
 #include "base/text.h"
 
@@ -94,6 +95,7 @@ void cli_catch_interrupts(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    mt_interrupt_by(cli_interrupted);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write too */
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, and reported as one */
 }

@@ -200,6 +200,32 @@ if [ -f "$shared/data/gpt2-bpe/encoder.json" ]; then
 fi
 exec 9>&-
 
+# ---- a FIFO without a partner ------------------------------------------------------------------------
+
+# alone SIGNAL ARGUMENT...: the program, which waits for somebody at the other end, is told to stop.
+alone() {
+    signal=$1
+    shift
+    begin "a FIFO with nobody at the other end: $*, SIG$signal"
+    mkfifo "$dir/alone"
+    command="$MEMTRACE $* FIFO"
+    timeout -s KILL 20 "$MEMTRACE" "$@" "$dir/alone" >"$out" 2>"$err" &
+    pid=$!
+    sleep 0.5
+    kill -s "$signal" $pid # timeout hands it on
+    wait $pid
+    status=$?
+    want ended 130
+    want is "$(cat "$err")" "memtrace: interrupted"
+    rm "$dir/alone"
+}
+for signal in TERM INT; do
+    alone $signal --backend none --ctx 3 --trace
+    alone $signal replay
+    alone $signal replay --check
+    alone $signal generate --backend cpu $small --prompt-file
+done
+
 # ---- names that are nearly right -------------------------------------------------------------------
 
 meant() { # meant WRONG RIGHT

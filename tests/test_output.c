@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/input.h"
 #include "base/output.h"
 #include "tests/temp_files.h"
 
@@ -391,7 +392,7 @@ static void test_small_pieces(void **state) {
         size_t n, all = 0;
         char c;
         assert_int_equal(store(temp_path(NAMES[i]), data, 200000, 200000, &err), MT_OK);
-        assert_int_equal(mt_input_open(&in, temp_path(NAMES[i]), &err), MT_OK);
+        assert_int_equal(mt_input_open(&in, temp_path(NAMES[i]), MT_INPUT_ANY, &err), MT_OK);
         while (mt_input_some(in, &c, 1, &n, &err) == MT_OK && n == 1)
             all += c == 'z';
         assert_int_equal(n, 0);

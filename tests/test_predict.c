@@ -18,7 +18,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "base/output.h"
+#include "base/input.h"
 #include "base/size.h"
 #include "predict/gpt2.h"
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "alloc/alloc.h"
+#include "base/input.h"
 #include "base/output.h"
 #include "traces/trace.h"
 #include "tests/read_events.h"

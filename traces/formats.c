@@ -72,7 +72,7 @@ static mt_status probe(mt_reader *r, const char *path, mt_error *err) {
     r->path = strdup(path);
     if (r->path == NULL)
         return mt_no_memory(err, "reading a recording");
-    MT_TRY(mt_input_open(&r->in, path, err));
+    MT_TRY(mt_input_open(&r->in, path, MT_INPUT_ANY, err));
     MT_TRY(mt_reader_peek(r, err));
     r->format = format_of(r->buffer, r->end);
     return r->format != NULL ? MT_OK : no_format(r, err);

@@ -41,7 +41,7 @@
 #define MT_TRACES_READER_H
 
 #include "alloc/events.h"
-#include "base/output.h"
+#include "base/input.h"
 #include "traces/calls.h"
 #include "traces/numbers.h"
 
