@@ -3,6 +3,7 @@
  * Each live request has an entry in a table: what was asked for, where it lies, whose block serves
  * it. A handle is the entry's number and its generation, so that a second free, or a handle never
  * given out, is seen and refused. The policy places; this file counts, tells and checks. */
+#include "alloc/alloc.h"
 #include "alloc/internal.h"
 #include "base/clock.h"
 #include "base/size.h"
@@ -73,8 +74,9 @@ static void send(mt_alloc *a, mt_event *e) {
     }
 }
 
-void mt_send_segment(mt_alloc *a, mt_event_kind kind, uint32_t number, uint32_t slot, uint8_t pool,
-                     uint64_t offset, uint64_t bytes) {
+static void send_segment(void *context, mt_event_kind kind, uint32_t number, uint32_t slot,
+                         uint8_t pool, uint64_t offset, uint64_t bytes) {
+    mt_alloc *a = context;
     mt_event e = { .id = a->cause_id,
                    .offset = offset,
                    .requested = a->cause->bytes,
@@ -113,7 +115,8 @@ static void drop_live(mt_alloc *a, uint32_t number) {
     a->free_live = number;
 }
 
-void mt_send_free(mt_alloc *a, uint32_t number) {
+static void send_free(void *context, uint32_t number) {
+    mt_alloc *a = context;
     mt_event e;
     live_event(&e, &a->live[number], MT_EV_FREE);
     drop_live(a, number);
@@ -131,13 +134,6 @@ static void no_cause(mt_alloc *a) {
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, mt_error *err) {
-    const char *options;
-    const mt_policy_ops *ops = mt_policy_find(policy, &options);
-    if (ops == NULL)
-        return mt_fail(err, MT_BAD,
-                       "policy %.100s: there is none of that name; there are torch, block:SIZE, "
-                       "direct, bfc, jemalloc and async",
-                       policy);
     mt_alloc *a = calloc(1, sizeof *a);
     if (a == NULL)
         return mt_fail(err, MT_FAILED, "no memory for an allocator");
@@ -146,7 +142,8 @@ mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, m
     a->lives = 1;
     mt_ledger_init(&a->ledger);
     no_cause(a);
-    mt_status status = ops->open(&a->policy, a, source, options, err);
+    const mt_owner owner = { a, send_segment, send_free };
+    mt_status status = mt_policy_open(&a->policy, policy, &owner, source, err);
     if (status != MT_OK) {
         free(a);
         return status;
@@ -158,7 +155,7 @@ mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, m
 void mt_alloc_close(mt_alloc *a) {
     if (a == NULL)
         return;
-    a->policy->ops->close(a->policy);
+    mt_policy_close(a->policy);
     mt_ledger_free(&a->ledger);
     free(a->live);
     free(a);
@@ -359,7 +356,8 @@ void mt_alloc_hold(mt_alloc *a, bool held) {
 
 void mt_alloc_trim(mt_alloc *a) {
     no_cause(a);
-    a->policy->ops->trim(a->policy);
+    if (a->policy->ops->trim != NULL)
+        a->policy->ops->trim(a->policy);
 }
 
 uint64_t mt_alloc_roundup(const mt_alloc *a, uint64_t bytes) {
@@ -388,6 +386,10 @@ void mt_alloc_listen(mt_alloc *a, mt_listener listener) {
         a->listener[a->listeners++] = listener;
 }
 
+void mt_alloc_on_driver_call(mt_alloc *a, mt_driver_listener listener) {
+    a->policy->core.driver = listener;
+}
+
 void mt_alloc_unlisten(mt_alloc *a) {
     a->listeners = 0;
 }
@@ -412,7 +414,7 @@ const mt_refusal *mt_alloc_refusal(const mt_alloc *a) {
     return &a->refusal;
 }
 
-struct mt_policy *mt_alloc_policy_of(mt_alloc *a) {
+mt_policy *mt_alloc_policy_of(const mt_alloc *a) {
     return a->policy;
 }
 
@@ -433,6 +435,36 @@ mt_status mt_alloc_info(const mt_alloc *a, mt_mem mem, mt_live_info *out, mt_err
 }
 
 /* ---- the full walk --------------------------------------------------------------------------- */
+
+/* A walk of another's, who is told whose request a block serves. */
+typedef struct named_walk {
+    const mt_alloc *a;
+    const mt_visitor *v;
+} named_walk;
+
+static mt_status pass_segment(void *context, const mt_segment_info *s, mt_error *err) {
+    return mt_visit_segment(((named_walk *)context)->v, s, err);
+}
+
+static mt_status pass_block(void *context, const mt_segment_info *s, const mt_block_info *b,
+                            mt_error *err) {
+    const named_walk *w = context;
+    mt_block_info named = *b;
+    if (b->state == MT_BLOCK_ACTIVE || b->state == MT_BLOCK_PENDING) {
+        const live *l = &w->a->live[b->live];
+        named.id = l->id;
+        named.requested = l->requested;
+        named.layer = l->layer;
+        named.tag = (mt_tag)l->tag;
+    }
+    return w->v->block(w->v->context, s, &named, err);
+}
+
+mt_status mt_alloc_walk(const mt_alloc *a, const mt_visitor *v, mt_error *err) {
+    named_walk w = { a, v };
+    mt_visitor naming = { pass_segment, pass_block, &w };
+    return mt_policy_walk(a->policy, &naming, err);
+}
 
 /* A recount of what the ledger knows, made by walking. */
 typedef struct recount {
@@ -459,42 +491,41 @@ static mt_status check_end(const recount *r, mt_error *err) {
     return MT_OK;
 }
 
-static mt_status walk_segment(void *context, uint32_t number, uint32_t slot, uint64_t bytes,
-                              uint64_t mapped, mt_error *err) {
+static mt_status walk_segment(void *context, const mt_segment_info *s, mt_error *err) {
     recount *r = context;
-    (void)slot;
     MT_TRY(check_end(r, err));
     if (r->open)
         end_segment(r);
     r->open = true;
-    r->number = number;
-    r->bytes = bytes;
-    r->mapped = mapped;
+    r->number = s->number;
+    r->bytes = s->bytes;
+    r->mapped = s->mapped;
     r->at = r->free_bytes = r->live_bytes = 0;
     return MT_OK;
 }
 
-static mt_status walk_piece(void *context, mt_piece kind, uint64_t offset, uint64_t bytes,
-                            uint32_t number, mt_error *err) {
+static mt_status walk_block(void *context, const mt_segment_info *s, const mt_block_info *b,
+                            mt_error *err) {
     recount *r = context;
-    if (offset != r->at || bytes == 0)
+    (void)s;
+    if (b->offset != r->at || b->size == 0)
         return mt_fail(err, MT_CHECK,
                        "segment %u: a block of %" PRIu64 " bytes at %" PRIu64
                        ", the one before ends at %" PRIu64,
-                       r->number, bytes, offset, r->at);
-    r->at += bytes;
-    if (kind == MT_PIECE_FREE)
-        r->free_bytes += bytes;
-    if (kind != MT_PIECE_LIVE)
+                       r->number, b->size, b->offset, r->at);
+    r->at += b->size;
+    if (b->state == MT_BLOCK_FREE)
+        r->free_bytes += b->size;
+    if (b->state == MT_BLOCK_FREE || b->state == MT_BLOCK_UNMAPPED)
         return MT_OK;
-    const live *l = &r->a->live[number];
-    if (l->state == LIVE_NONE || l->segment != r->number || l->offset != offset ||
-        l->rounded != bytes)
+    const live *l = &r->a->live[b->live];
+    if (l->state == LIVE_NONE || l->segment != r->number || l->offset != b->offset ||
+        l->rounded != b->size)
         return mt_fail(err, MT_CHECK, "segment %u: the block at %" PRIu64 " is nobody's", r->number,
-                       offset);
-    r->live_bytes += bytes;
+                       b->offset);
+    r->live_bytes += b->size;
     r->tag[l->tag] += l->requested;
-    r->rounding += bytes - l->requested;
+    r->rounding += b->size - l->requested;
     r->lives++;
     return MT_OK;
 }
@@ -529,13 +560,13 @@ static mt_status compare(const recount *r, const mt_ledger *l, mt_error *err) {
 /* Everything but the merging of neighbours, which holds only between operations. */
 static mt_status walk_all(const mt_alloc *a, mt_error *err) {
     recount r = { .a = a };
-    mt_visitor v = { walk_segment, walk_piece, &r };
+    mt_visitor v = { walk_segment, walk_block, &r };
     if (a->broken.status != MT_OK)
         return mt_fail(err, a->broken.status, "%s", a->broken.text);
     MT_TRY(mt_ledger_check(&a->ledger, err));
-    if (a->policy->ops->walk == NULL)
+    if (a->policy->ops->traits.hidden)
         return MT_OK;
-    MT_TRY(a->policy->ops->walk(a->policy, &v, err));
+    MT_TRY(mt_policy_walk(a->policy, &v, err));
     MT_TRY(check_end(&r, err));
     if (r.open)
         end_segment(&r);
@@ -544,28 +575,21 @@ static mt_status walk_all(const mt_alloc *a, mt_error *err) {
 
 mt_status mt_alloc_check(const mt_alloc *a, mt_error *err) {
     MT_TRY(walk_all(a, err));
-    return a->policy->ops->merged != NULL ? a->policy->ops->merged(a->policy, err) : MT_OK;
+    return mt_policy_check_merged(a->policy, err);
 }
 
-static mt_status ignore_segment(void *context, uint32_t number, uint32_t slot, uint64_t bytes,
-                                uint64_t mapped, mt_error *err) {
-    (void)context, (void)number, (void)slot, (void)bytes, (void)mapped, (void)err;
-    return MT_OK;
-}
-
-static mt_status note_largest(void *context, mt_piece kind, uint64_t offset, uint64_t bytes,
-                              uint32_t number, mt_error *err) {
+static mt_status note_largest(void *context, const mt_segment_info *s, const mt_block_info *b,
+                              mt_error *err) {
     uint64_t *largest = context;
-    (void)offset, (void)number, (void)err;
-    if (kind == MT_PIECE_FREE && bytes > *largest)
-        *largest = bytes;
+    (void)s, (void)err;
+    if (b->state == MT_BLOCK_FREE && b->size > *largest)
+        *largest = b->size;
     return MT_OK;
 }
 
 uint64_t mt_alloc_largest_free(const mt_alloc *a) {
     uint64_t largest = 0;
-    mt_visitor v = { ignore_segment, note_largest, &largest };
-    if (a->policy->ops->walk != NULL)
-        a->policy->ops->walk(a->policy, &v, NULL);
+    mt_visitor v = { NULL, note_largest, &largest };
+    mt_policy_walk(a->policy, &v, NULL);
     return largest;
 }

@@ -24,7 +24,9 @@
 
 #include "alloc/events.h"
 #include "alloc/ledger.h"
+#include "alloc/policy.h"
 #include "alloc/source.h"
+#include "alloc/walk.h"
 
 typedef struct mt_alloc mt_alloc;
 
@@ -81,7 +83,11 @@ void mt_alloc_mark(mt_alloc *a, uint64_t ctx, uint64_t kv_ideal, uint64_t nanose
 /* Adds a listener; at most 4. Events so far are not sent again. */
 void mt_alloc_listen(mt_alloc *a, mt_listener listener);
 
-/* Drops all listeners: what comes later (the freeing of everything) is not part of the run. */
+/* Tells one listener of every call to the source from now on; on_call NULL: no more. */
+void mt_alloc_on_driver_call(mt_alloc *a, mt_driver_listener listener);
+
+/* Drops all listeners to events: what comes later (the freeing of everything) is not part of the
+ * run. */
 void mt_alloc_unlisten(mt_alloc *a);
 
 /* Stamps events with monotonic nanoseconds (off at first, so that equal runs give equal events). */
@@ -116,11 +122,11 @@ mt_status mt_alloc_info(const mt_alloc *a, mt_mem mem, mt_live_info *out, mt_err
  * when something does not hold. Debug builds (MT_WALK) do so after every event. */
 mt_status mt_alloc_check(const mt_alloc *a, mt_error *err);
 
+/* Walks every segment and block; meets nothing where the policy hides them. */
+mt_status mt_alloc_walk(const mt_alloc *a, const mt_visitor *v, mt_error *err);
+
 /* The largest free block of all, whoever may use it; a full walk. */
 uint64_t mt_alloc_largest_free(const mt_alloc *a);
-
-/* Whether the word before the first ',' or ':' is a policy's name. */
-bool mt_policy_known(const char *word);
 
 /* What stood in the way of a refused request, for the report: largest free block that could serve
  * it, free bytes in all. Valid after mt_alloc_get returned MT_NO_MEMORY, until the next request. */

@@ -1,24 +1,20 @@
 /* core.c - see core.h. */
-#include "alloc/internal.h"
+#include "alloc/core.h"
 #include "base/size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CHUNK_BLOCKS 256
+#define FIRST_VADDR  UINT64_C(0x7f0000000000)
 
 typedef struct mt_chunk {
     struct mt_chunk *next;
     mt_block block[CHUNK_BLOCKS];
 } mt_chunk;
 
-mt_status mt_core_init(mt_core *c, struct mt_alloc *owner, mt_source *source) {
-    memset(c, 0, sizeof *c);
-    c->owner = owner;
-    c->source = source;
-    c->next_vaddr = UINT64_C(0x7f0000000000);
-    return MT_OK;
+void mt_core_init(mt_core *c, const mt_owner *owner, mt_source *source) {
+    *c = (mt_core){ .owner = *owner, .source = source, .next_vaddr = FIRST_VADDR };
 }
 
 static void unlink_segment(mt_core *c, mt_segment *s) {
@@ -134,7 +130,7 @@ static void drop_block(mt_core *c, mt_block *b) {
 
 /* The lowest gap between held segments that fits; linear, for replays that ask for it. */
 static uint64_t lowest_gap(const mt_core *c, uint64_t bytes) {
-    uint64_t at = UINT64_C(0x7f0000000000);
+    uint64_t at = FIRST_VADDR;
     for (bool moved = true; moved;) {
         moved = false;
         for (const mt_segment *s = c->first; s != NULL; s = s->next) {
@@ -186,8 +182,8 @@ static mt_status slot_room(mt_core *c, mt_error *err) {
 /* ---- segments -------------------------------------------------------------------------------- */
 
 static void tell(mt_core *c, char op, uint32_t segment, uint64_t offset, uint64_t bytes) {
-    if (c->driver != NULL)
-        c->driver(c->driver_context, op, segment, offset, bytes);
+    if (c->driver.on_call != NULL)
+        c->driver.on_call(c->driver.context, op, segment, offset, bytes);
 }
 
 /* Enters a segment of one block, which covers it. */
@@ -239,7 +235,7 @@ mt_status mt_core_take(mt_core *c, uint64_t bytes, mt_pool pool, uint32_t stream
     *out = enter(c, s, true);
     c->reserved += bytes;
     tell(c, 'M', s->number, 0, bytes);
-    mt_send_segment(c->owner, MT_EV_SEGMENT_ALLOC, s->number, s->slot, s->pool, 0, bytes);
+    mt_send_segment(c, MT_EV_SEGMENT_ALLOC, s->number, s->slot, s->pool, 0, bytes);
     return MT_OK;
 }
 
@@ -260,7 +256,7 @@ void mt_core_give(mt_core *c, mt_block *b) {
     c->reserved -= s->bytes;
     tell(c, 'F', s->number, 0, s->bytes);
     leave(c, s);
-    mt_send_segment(c->owner, MT_EV_SEGMENT_FREE, gone.number, gone.slot, gone.pool, 0, gone.bytes);
+    mt_send_segment(c, MT_EV_SEGMENT_FREE, gone.number, gone.slot, gone.pool, 0, gone.bytes);
 }
 
 mt_status mt_core_reserve(mt_core *c, uint64_t bytes, uint64_t page, mt_pool pool, uint32_t stream,
@@ -359,7 +355,7 @@ mt_status mt_core_map(mt_core *c, mt_block *b, uint64_t bytes, mt_block **rest, 
     s->mapped += n;
     c->reserved += n;
     tell(c, 'P', s->number, b->offset, n);
-    mt_send_segment(c->owner, MT_EV_SEGMENT_MAP, s->number, s->slot, s->pool, b->offset, n);
+    mt_send_segment(c, MT_EV_SEGMENT_MAP, s->number, s->slot, s->pool, b->offset, n);
     return MT_OK;
 }
 
@@ -379,7 +375,7 @@ bool mt_core_unmap(mt_core *c, mt_block *b, mt_block **head, mt_block **tail) {
     s->mapped -= to - from;
     c->reserved -= to - from;
     tell(c, 'U', s->number, from, to - from);
-    mt_send_segment(c->owner, MT_EV_SEGMENT_UNMAP, s->number, s->slot, s->pool, from, to - from);
+    mt_send_segment(c, MT_EV_SEGMENT_UNMAP, s->number, s->slot, s->pool, from, to - from);
     if (s->mapped == 0)
         drop_slot(c, s);
     return true;
@@ -387,12 +383,32 @@ bool mt_core_unmap(mt_core *c, mt_block *b, mt_block **head, mt_block **tail) {
 
 /* ---- the full walk --------------------------------------------------------------------------- */
 
+static mt_block_state state_of(const mt_block *b) {
+    if (b->used)
+        return b->allocated ? MT_BLOCK_ACTIVE : MT_BLOCK_PENDING;
+    return b->mapped ? MT_BLOCK_FREE : MT_BLOCK_UNMAPPED;
+}
+
+static mt_block_info view_block(const mt_block *b) {
+    return (mt_block_info){ .offset = b->offset,
+                            .size = b->size,
+                            .requested = b->requested,
+                            .order = b->order,
+                            .id = MT_NO_ID,
+                            .state = state_of(b),
+                            .stream = b->stream,
+                            .live = b->live,
+                            .layer = -1,
+                            .tag = MT_OTHER };
+}
+
 mt_status mt_core_walk(const mt_core *c, const mt_visitor *v, mt_error *err) {
     for (const mt_segment *s = c->first; s != NULL; s = s->next) {
-        MT_TRY(v->segment(v->context, s->number, s->slot, s->bytes, s->mapped, err));
+        mt_segment_info segment = mt_segment_view(s);
+        MT_TRY(mt_visit_segment(v, &segment, err));
         for (const mt_block *b = s->first; b != NULL; b = b->next) {
-            mt_piece kind = b->used ? MT_PIECE_LIVE : b->mapped ? MT_PIECE_FREE : MT_PIECE_UNMAPPED;
-            MT_TRY(v->piece(v->context, kind, b->offset, b->size, b->live, err));
+            mt_block_info block = view_block(b);
+            MT_TRY(v->block(v->context, &segment, &block, err));
         }
     }
     return MT_OK;

@@ -11,7 +11,8 @@
 #ifndef MT_ALLOC_CORE_H
 #define MT_ALLOC_CORE_H
 
-#include "alloc/alloc.h"
+#include "alloc/source.h"
+#include "alloc/walk.h"
 
 typedef struct mt_segment mt_segment;
 typedef struct mt_block mt_block;
@@ -81,8 +82,16 @@ mt_block *mt_index_prev(const mt_block *b);
  * none. */
 mt_block *mt_index_at_least(const mt_index *x, uint32_t stream, uint64_t size);
 
+/* Hears of what becomes of segments, and of frees that are complete. */
+typedef struct mt_owner {
+    void *context;
+    void (*segment)(void *context, mt_event_kind kind, uint32_t number, uint32_t slot, uint8_t pool,
+                    uint64_t offset, uint64_t bytes);
+    void (*freed)(void *context, uint32_t live);
+} mt_owner;
+
 typedef struct mt_core {
-    struct mt_alloc *owner; /* gets the segment events */
+    mt_owner owner;
     mt_source *source;
     mt_segment *first, *last;
     mt_block *spare; /* unused records */
@@ -94,14 +103,11 @@ typedef struct mt_core {
     uint64_t births;
     uint64_t next_vaddr;
     mt_addresses addresses;
-    uint64_t reserved; /* bytes held: the policy's own count, for limits */
-    /* Told of each call to the source, for traces that record them: op is M taken, F given back,
-     * R range reserved, A range given back, P mapped, U unmapped, X refused, x a page refused. */
-    void (*driver)(void *context, char op, uint32_t segment, uint64_t offset, uint64_t bytes);
-    void *driver_context;
+    uint64_t reserved;         /* bytes held: the policy's own count, for limits */
+    mt_driver_listener driver; /* on_call NULL: nobody listens */
 } mt_core;
 
-mt_status mt_core_init(mt_core *c, struct mt_alloc *owner, mt_source *source);
+void mt_core_init(mt_core *c, const mt_owner *owner, mt_source *source);
 
 /* Gives every segment back, without events: for closing. */
 void mt_core_free(mt_core *c);
@@ -138,6 +144,42 @@ mt_block *mt_core_split(mt_core *c, mt_block *b, uint64_t size);
 
 /* b absorbs its neighbour other, whose record is gone (the caller took it out of its index). */
 void mt_core_merge(mt_core *c, mt_block *b, mt_block *other);
+
+/* Every segment and block; needs no more than the core. */
+mt_status mt_core_walk(const mt_core *c, const mt_visitor *v, mt_error *err);
+
+/* Whether every free block that could be merged with a free neighbour is. Not between the events of
+ * one operation, so the walk after every event leaves it out. */
+mt_status mt_core_check_merged(const mt_core *c, mt_error *err);
+
+/* The largest free block of a stream in a pool; linear, for reports of refusals. */
+uint64_t mt_core_largest_free(const mt_core *c, uint32_t stream, uint8_t pool);
+
+/* What a walk says of a segment, and the visitor that hears it. */
+static inline mt_segment_info mt_segment_view(const mt_segment *s) {
+    return (mt_segment_info){ .bytes = s->bytes,
+                              .mapped = s->mapped,
+                              .number = s->number,
+                              .slot = s->slot,
+                              .stream = s->stream,
+                              .pool = (mt_pool)s->pool,
+                              .growable = s->page != 0 };
+}
+
+static inline mt_status mt_visit_segment(const mt_visitor *v, const mt_segment_info *s,
+                                         mt_error *err) {
+    return v->segment != NULL ? v->segment(v->context, s, err) : MT_OK;
+}
+
+/* Tells the owner. */
+static inline void mt_send_segment(const mt_core *c, mt_event_kind kind, uint32_t number,
+                                   uint32_t slot, uint8_t pool, uint64_t offset, uint64_t bytes) {
+    c->owner.segment(c->owner.context, kind, number, slot, pool, offset, bytes);
+}
+
+static inline void mt_send_free(const mt_core *c, uint32_t live) {
+    c->owner.freed(c->owner.context, live);
+}
 
 /* The device's address of a block, and its virtual one. */
 static inline void *mt_block_ptr(const mt_block *b) {

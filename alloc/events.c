@@ -1,8 +1,6 @@
 /* events.c - the names of tags, pools and kinds of event. */
 #include "alloc/events.h"
 
-#include <string.h>
-
 static const char *const tag_names[MT_TAGS] = { "weights", "kv",        "activations",
                                                 "logits",  "workspace", "other" };
 static const char *const pool_names[MT_POOLS] = { "small",  "large", "block", "direct",
@@ -10,13 +8,6 @@ static const char *const pool_names[MT_POOLS] = { "small",  "large", "block", "d
 static const char *const kind_names[MT_EVENTS] = {
     "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom", "mark",
 };
-
-static int find(const char *const *names, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -1;
-}
 
 const char *mt_tag_name(mt_tag tag) {
     return tag_names[tag];
@@ -28,16 +19,4 @@ const char *mt_pool_name(mt_pool pool) {
 
 const char *mt_event_kind_name(mt_event_kind kind) {
     return kind_names[kind];
-}
-
-int mt_tag_parse(const char *name) {
-    return find(tag_names, MT_TAGS, name);
-}
-
-int mt_pool_parse(const char *name) {
-    return find(pool_names, MT_POOLS, name);
-}
-
-int mt_event_kind_parse(const char *name) {
-    return find(kind_names, MT_EVENTS, name);
 }

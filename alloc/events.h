@@ -78,13 +78,16 @@ typedef struct mt_listener {
     void *context;
 } mt_listener;
 
+/* Hears of each call to the source, for recordings that list them. op: M a segment taken, F given
+ * back, R a range reserved, A a range given back, P mapped, U unmapped; X a segment refused, x a
+ * page. Policies whose memory is not the core's own (async) make no such calls. */
+typedef struct mt_driver_listener {
+    void (*on_call)(void *context, char op, uint32_t segment, uint64_t offset, uint64_t bytes);
+    void *context;
+} mt_driver_listener;
+
 const char *mt_tag_name(mt_tag tag);                /* "weights", "kv", ... */
 const char *mt_pool_name(mt_pool pool);             /* "small", "large", ... */
 const char *mt_event_kind_name(mt_event_kind kind); /* "alloc", "segment_alloc", ... */
-
-/* The inverse; -1 when there is none of that name. */
-int mt_tag_parse(const char *name);
-int mt_pool_parse(const char *name);
-int mt_event_kind_parse(const char *name);
 
 #endif

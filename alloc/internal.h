@@ -3,6 +3,7 @@
 #define MT_ALLOC_INTERNAL_H
 
 #include "alloc/core.h"
+#include "alloc/policy.h"
 
 /* Where a request was placed. */
 typedef struct mt_place {
@@ -13,28 +14,18 @@ typedef struct mt_place {
     uint8_t pool;
 } mt_place;
 
-/* What a full walk meets, in order: each segment, then its pieces by offset. */
-typedef enum mt_piece { MT_PIECE_FREE, MT_PIECE_LIVE, MT_PIECE_UNMAPPED } mt_piece;
-typedef struct mt_visitor {
-    mt_status (*segment)(void *context, uint32_t number, uint32_t slot, uint64_t bytes,
-                         uint64_t mapped, mt_error *err);
-    mt_status (*piece)(void *context, mt_piece kind, uint64_t offset, uint64_t bytes, uint32_t live,
-                       mt_error *err);
-    void *context;
-} mt_visitor;
-
 typedef struct mt_policy mt_policy;
 
 /* A policy is a struct that begins with mt_policy, and this table. */
 typedef struct mt_policy_ops {
-    const char *name;
-    bool colon; /* options come after NAME: and never after NAME, */
+    mt_policy_traits traits;
+    size_t size; /* of the policy's struct */
 
-    /* Reads the options (the text after the name, "" if none) and opens the policy. Fills in the
-     * policy's description: name and options in effect. */
-    mt_status (*open)(mt_policy **out, struct mt_alloc *owner, mt_source *source,
-                      const char *options, mt_error *err);
-    void (*close)(mt_policy *p);
+    /* Reads the options (the text after the name, "" if none) into a policy that is all zero but
+     * for ops and core, and fills in its description: name and options in effect. Closed by the
+     * caller when it fails. */
+    mt_status (*open)(mt_policy *p, const char *options, mt_error *err);
+    void (*close)(mt_policy *p); /* what it holds besides the core; NULL: nothing */
 
     uint64_t (*roundup)(const mt_policy *p, uint64_t bytes);
 
@@ -49,15 +40,13 @@ typedef struct mt_policy_ops {
 
     void (*use)(mt_policy *p, void *block, uint32_t stream); /* NULL: streams do not matter */
     void (*hold)(mt_policy *p, bool held);                   /* NULL: nothing is ever held */
-    void (*trim)(mt_policy *p);
+    void (*trim)(mt_policy *p);                              /* NULL: nothing is ever kept */
 
     void (*poll)(mt_policy *p); /* a step ends: reserved may have changed by itself; NULL: it never
                                    does */
 
-    /* The full walk: every segment and block; NULL: the inside cannot be seen. merged: free
-     * neighbours must be one block. */
+    /* The full walk; NULL: the core's blocks are all, and free neighbours among them are merged. */
     mt_status (*walk)(const mt_policy *p, const mt_visitor *v, mt_error *err);
-    mt_status (*merged)(const mt_policy *p, mt_error *err); /* NULL: nothing to merge */
 
     /* Segment bytes that the last refused request wanted from the source, and the largest block
      * that is free and usable by such a request. */
@@ -74,30 +63,19 @@ struct mt_policy {
 extern const mt_policy_ops mt_policy_torch, mt_policy_block, mt_policy_direct, mt_policy_async;
 extern const mt_policy_ops mt_policy_bfc, mt_policy_jemalloc;
 
-/* The policy whose name begins spec up to ',' or ':'; NULL if none. *options: what follows, and
- * where nothing does, or a ',' stands where a ':' must, with that sign in front: no policy takes
- * such options. */
-const mt_policy_ops *mt_policy_find(const char *spec, const char **options);
+/* Opens the policy that spec names, over a source; MT_BAD when there is none of that name. */
+mt_status mt_policy_open(mt_policy **out, const char *spec, const mt_owner *owner,
+                         mt_source *source, mt_error *err);
+void mt_policy_close(mt_policy *p);
+
+/* Every segment and block, as far as the policy shows them; whether free neighbours are merged. */
+mt_status mt_policy_walk(const mt_policy *p, const mt_visitor *v, mt_error *err);
+mt_status mt_policy_check_merged(const mt_policy *p, mt_error *err);
 
 /* One option of "key:value,key:value" (a value may be a [list]); false at the end. Moves *text. A
  * key without a value has an empty one. Bad syntax leaves a line in err and *status. */
 bool mt_policy_option(const char **text, char *key, size_t key_room, char *value, size_t value_room,
                       mt_status *status, mt_error *err);
-
-/* From core and policies to the front. */
-void mt_send_segment(struct mt_alloc *a, mt_event_kind kind, uint32_t number, uint32_t slot,
-                     uint8_t pool, uint64_t offset, uint64_t bytes);
-void mt_send_free(struct mt_alloc *a, uint32_t live);
-
-/* A walk over the core's segments, for policies built on it. */
-mt_status mt_core_walk(const mt_core *c, const mt_visitor *v, mt_error *err);
-
-/* Whether every free block that could be merged with a free neighbour is. Not between the events of
- * one operation, so the walk after every event leaves it out. */
-mt_status mt_core_check_merged(const mt_core *c, mt_error *err);
-
-/* The largest free block of a stream in a pool; linear, for reports of refusals. */
-uint64_t mt_core_largest_free(const mt_core *c, uint32_t stream, uint8_t pool);
 
 /* Hands a block out: marks it used by request `live` of so many bytes, and says where it lies. */
 static inline void mt_block_serve(mt_block *b, uint64_t bytes, uint32_t live, mt_place *place) {
@@ -113,7 +91,8 @@ static inline void mt_block_serve(mt_block *b, uint64_t bytes, uint32_t live, mt
     place->pool = b->pool;
 }
 
-/* The policy of an allocator, for tests and replays that look inside. */
-mt_policy *mt_alloc_policy_of(struct mt_alloc *a);
+/* The policy of an allocator, for policies that tell more than all do, and for their tests. */
+struct mt_alloc;
+mt_policy *mt_alloc_policy_of(const struct mt_alloc *a);
 
 #endif

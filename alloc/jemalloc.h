@@ -2,7 +2,7 @@
 #ifndef MT_ALLOC_JEMALLOC_H
 #define MT_ALLOC_JEMALLOC_H
 
-#include "alloc/alloc.h"
+#include "alloc/internal.h"
 
 /* Sums over the arenas of an allocator, in bytes. */
 typedef struct mt_jemalloc_stats {
@@ -11,10 +11,7 @@ typedef struct mt_jemalloc_stats {
     uint64_t committed, held, addresses;     /* by the count of our hooks */
 } mt_jemalloc_stats;
 
-/* Whether this program was built with jemalloc. */
-bool mt_jemalloc_built(void);
-
-/* False when the allocator's policy is another, or jemalloc does not say. */
-bool mt_jemalloc_read(mt_alloc *a, mt_jemalloc_stats *out);
+/* False when the policy is another, or jemalloc does not say. */
+bool mt_jemalloc_read(const mt_policy *p, mt_jemalloc_stats *out);
 
 #endif

@@ -1,70 +1,83 @@
-/* policy.c - the list of policies, and the reading of their options. */
+/* policy.c - the list of policies, and what they have in common. */
 #include "alloc/internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const mt_policy_ops *const policies[] = { &mt_policy_torch,  &mt_policy_block,
-                                                 &mt_policy_direct, &mt_policy_async,
-                                                 &mt_policy_bfc,    &mt_policy_jemalloc };
+static const mt_policy_ops *const policies[] = { &mt_policy_torch,    &mt_policy_block,
+                                                 &mt_policy_direct,   &mt_policy_bfc,
+                                                 &mt_policy_jemalloc, &mt_policy_async };
 
-const mt_policy_ops *mt_policy_find(const char *spec, const char **options) {
+#define POLICIES (sizeof policies / sizeof *policies)
+
+static const mt_policy_ops *find(const char *spec) {
     size_t n = strcspn(spec, ",:");
-    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
-        const char *name = policies[i]->name;
-        if (strlen(name) == n && strncmp(name, spec, n) == 0) {
-            bool none = spec[n] == '\0' || spec[n + 1] == '\0';
-            bool wrong = spec[n] == ',' && policies[i]->colon;
-            *options = none || wrong ? spec + n : spec + n + 1;
+    for (size_t i = 0; i < POLICIES; i++) {
+        const char *name = policies[i]->traits.name;
+        if (strlen(name) == n && strncmp(name, spec, n) == 0)
             return policies[i];
-        }
     }
     return NULL;
 }
 
-bool mt_policy_known(const char *word) {
-    const char *options;
-    return mt_policy_find(word, &options) != NULL;
+const mt_policy_traits *mt_policy_find(const char *spec) {
+    const mt_policy_ops *ops = find(spec);
+    return ops != NULL ? &ops->traits : NULL;
 }
 
-/* Copies [from, from + n) as a string; false when it does not fit. */
-static bool copy(char *to, size_t room, const char *from, size_t n) {
-    if (n >= room)
-        return false;
-    memcpy(to, from, n);
-    to[n] = '\0';
-    return true;
+const mt_policy_traits *mt_policy_nth(size_t i) {
+    return i < POLICIES ? &policies[i]->traits : NULL;
 }
 
-/* Length of a value: up to the next comma outside brackets. */
-static size_t value_length(const char *text) {
+char *mt_policy_names(char *buffer, size_t room) {
     size_t n = 0;
-    int depth = 0;
-    for (; text[n] != '\0' && (text[n] != ',' || depth > 0); n++)
-        depth += text[n] == '[' ? 1 : text[n] == ']' ? -1 : 0;
-    return n;
+    for (size_t i = 0; i < POLICIES && n < room; i++)
+        n += (size_t)snprintf(buffer + n, room - n, "%s%s", i > 0 ? ", " : "",
+                              policies[i]->traits.name);
+    return buffer;
 }
 
-bool mt_policy_option(const char **text, char *key, size_t key_room, char *value, size_t value_room,
-                      mt_status *status, mt_error *err) {
-    const char *t = *text;
-    *status = MT_OK;
-    if (*t == '\0')
-        return false;
-    size_t n = strcspn(t, ":,"), m = 0;
-    bool fits = copy(key, key_room, t, n);
-    t += n;
-    if (*t == ':') {
-        t++;
-        m = value_length(t);
+/* What follows the name. Where nothing does, or a ',' stands where a ':' must, that sign stays in
+ * front: no policy takes such options. */
+static const char *options_of(const char *spec, bool colon) {
+    const char *at = spec + strcspn(spec, ",:");
+    bool none = at[0] == '\0' || at[1] == '\0', wrong = at[0] == ',' && colon;
+    return none || wrong ? at : at + 1;
+}
+
+mt_status mt_policy_open(mt_policy **out, const char *spec, const mt_owner *owner,
+                         mt_source *source, mt_error *err) {
+    const mt_policy_ops *ops = find(spec);
+    char names[128];
+    if (ops == NULL)
+        return mt_fail(err, MT_BAD, "unknown policy '%.100s'; known: %s", spec,
+                       mt_policy_names(names, sizeof names));
+    mt_policy *p = calloc(1, ops->size);
+    if (p == NULL)
+        return mt_fail(err, MT_FAILED, "no memory for a policy");
+    p->ops = ops;
+    mt_core_init(&p->core, owner, source);
+    mt_status status = ops->open(p, options_of(spec, ops->traits.colon), err);
+    if (status != MT_OK) {
+        mt_policy_close(p);
+        return status;
     }
-    fits = fits && copy(value, value_room, t, m);
-    t += m;
-    bool more = *t == ',';
-    if (!fits || n == 0 || (more && t[1] == '\0')) {
-        *status = mt_fail(err, MT_BAD, "policy option at \"%.60s\": expected key:value", *text);
-        return false;
-    }
-    *text = more ? t + 1 : t;
-    return true;
+    *out = p;
+    return MT_OK;
+}
+
+void mt_policy_close(mt_policy *p) {
+    if (p->ops->close != NULL)
+        p->ops->close(p);
+    mt_core_free(&p->core);
+    free(p);
+}
+
+mt_status mt_policy_walk(const mt_policy *p, const mt_visitor *v, mt_error *err) {
+    return p->ops->walk != NULL ? p->ops->walk(p, v, err) : mt_core_walk(&p->core, v, err);
+}
+
+mt_status mt_policy_check_merged(const mt_policy *p, mt_error *err) {
+    return p->ops->walk != NULL ? MT_OK : mt_core_check_merged(&p->core, err);
 }

@@ -29,8 +29,8 @@ struct async_block {
     uint32_t live;
 };
 
-static mt_status async_open(mt_policy **out, mt_alloc *owner, mt_source *source,
-                            const char *options, mt_error *err) {
+static mt_status async_open(mt_policy *p, const char *options, mt_error *err) {
+    const mt_source *source = p->core.source;
     if (*options != '\0')
         return mt_fail(err, MT_BAD, "policy async:%.60s: expected no options", options);
     if (source->pool_take == NULL)
@@ -38,13 +38,7 @@ static mt_status async_open(mt_policy **out, mt_alloc *owner, mt_source *source,
                        "policy async is the CUDA driver's own pool: it needs --backend "
                        "cuda, not memory from %s",
                        source->name);
-    async *p = calloc(1, sizeof *p);
-    if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a policy");
-    mt_core_init(&p->base.core, owner, source);
-    p->base.ops = &mt_policy_async;
-    snprintf(p->base.description, sizeof p->base.description, "async");
-    *out = &p->base;
+    snprintf(p->description, sizeof p->description, "async");
     return MT_OK;
 }
 
@@ -72,8 +66,6 @@ static void async_close(mt_policy *base) {
     async *p = (async *)base;
     while (p->first != NULL)
         leave(p, p->first);
-    mt_core_free(&base->core);
-    free(base);
 }
 
 static uint64_t async_roundup(const mt_policy *base, uint64_t bytes) {
@@ -86,10 +78,10 @@ static void tell(async *p, uint64_t reserved) {
     uint64_t was = p->reserved;
     p->reserved = reserved;
     if (reserved > was)
-        mt_send_segment(p->base.core.owner, MT_EV_SEGMENT_MAP, 0, 0, MT_POOL_DRIVER, was,
+        mt_send_segment(&p->base.core, MT_EV_SEGMENT_MAP, 0, 0, MT_POOL_DRIVER, was,
                         reserved - was);
     if (reserved < was)
-        mt_send_segment(p->base.core.owner, MT_EV_SEGMENT_UNMAP, 0, 0, MT_POOL_DRIVER, reserved,
+        mt_send_segment(&p->base.core, MT_EV_SEGMENT_UNMAP, 0, 0, MT_POOL_DRIVER, reserved,
                         was - reserved);
 }
 
@@ -155,7 +147,7 @@ static void async_put(mt_policy *base, void *block) {
     uint32_t live = b->live;
     p->live -= b->rounded;
     leave(p, b);
-    mt_send_free(base->core.owner, live);
+    mt_send_free(&base->core, live);
 }
 
 static void async_poll(mt_policy *base) {
@@ -177,7 +169,12 @@ static void async_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream
 }
 
 const mt_policy_ops mt_policy_async = {
-    .name = "async",
+    .traits = { .name = "async",
+                .syntax = "async",
+                .help = "the CUDA driver's own pool (cudaMallocAsync); needs a real device",
+                .device_pool = true,
+                .hidden = true },
+    .size = sizeof(async),
     .open = async_open,
     .close = async_close,
     .roundup = async_roundup,

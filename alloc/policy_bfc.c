@@ -29,7 +29,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define UNIT     256
 #define LEFTOVER (128 * MT_MIB) /* split when that much would be left over */
@@ -42,8 +41,8 @@ typedef struct bfc {
     mt_index free;
 } bfc;
 
-static mt_status bfc_open(mt_policy **out, mt_alloc *owner, mt_source *source, const char *options,
-                          mt_error *err) {
+static mt_status bfc_open(mt_policy *base, const char *options, mt_error *err) {
+    bfc *p = (bfc *)base;
     uint64_t start = MT_MIB;
     if (*options != '\0' && (!mt_parse_size(options, &start) || start == 0 || start % UNIT != 0 ||
                              start > (uint64_t)1 << 50))
@@ -52,21 +51,10 @@ static mt_status bfc_open(mt_policy **out, mt_alloc *owner, mt_source *source, c
             "policy bfc \"%.60s\": expected bfc:SIZE, the first region, a multiple of 256 and at "
             "most 1048576GiB",
             options);
-    bfc *p = calloc(1, sizeof *p);
-    if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a policy");
-    mt_core_init(&p->base.core, owner, source);
-    p->base.ops = &mt_policy_bfc;
     p->start = p->next = start;
     p->free.order = MT_ORDER_ADDRESS;
     snprintf(p->base.description, sizeof p->base.description, "bfc:%" PRIu64, start);
-    *out = &p->base;
     return MT_OK;
-}
-
-static void bfc_close(mt_policy *base) {
-    mt_core_free(&base->core);
-    free(base);
 }
 
 static uint64_t bfc_roundup(const mt_policy *base, uint64_t bytes) {
@@ -195,7 +183,7 @@ static void bfc_put(mt_policy *base, void *block) {
     b->used = false;
     absorb(p, b, b->next);
     absorb(p, b, b->prev);
-    mt_send_free(base->core.owner, live);
+    mt_send_free(&base->core, live);
     mt_index_insert(&p->free, b);
 }
 
@@ -208,14 +196,6 @@ static void bfc_trim(mt_policy *base) {
         grow(p);
 }
 
-static mt_status bfc_walk(const mt_policy *base, const mt_visitor *v, mt_error *err) {
-    return mt_core_walk(&base->core, v, err);
-}
-
-static mt_status bfc_merged(const mt_policy *base, mt_error *err) {
-    return mt_core_check_merged(&base->core, err);
-}
-
 static void bfc_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream, uint64_t *segment,
                         uint64_t *largest) {
     const bfc *p = (const bfc *)base;
@@ -225,15 +205,15 @@ static void bfc_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream, 
 }
 
 const mt_policy_ops mt_policy_bfc = {
-    .name = "bfc",
-    .colon = true,
+    .traits = { .name = "bfc",
+                .syntax = "bfc[:SIZE]",
+                .help = "TensorFlow's best fit with coalescing; SIZE of the first region",
+                .colon = true },
+    .size = sizeof(bfc),
     .open = bfc_open,
-    .close = bfc_close,
     .roundup = bfc_roundup,
     .get = bfc_get,
     .put = bfc_put,
     .trim = bfc_trim,
-    .walk = bfc_walk,
-    .merged = bfc_merged,
     .refusal = bfc_refusal,
 };

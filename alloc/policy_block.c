@@ -15,7 +15,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct block_policy {
@@ -66,31 +65,16 @@ static mt_status read_options(block_policy *p, const char *text, mt_error *err) 
     return status;
 }
 
-static mt_status block_open(mt_policy **out, mt_alloc *owner, mt_source *source,
-                            const char *options, mt_error *err) {
-    block_policy *p = calloc(1, sizeof *p);
-    if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a policy");
+static mt_status block_open(mt_policy *base, const char *options, mt_error *err) {
+    block_policy *p = (block_policy *)base;
     p->round = 512;
-    mt_status status = read_options(p, options, err);
-    if (status != MT_OK) {
-        free(p);
-        return status;
-    }
-    p->base.ops = &mt_policy_block;
+    MT_TRY(read_options(p, options, err));
     p->free.by_address = p->first_fit;
     p->free.order = MT_ORDER_SEGMENT;
-    mt_core_init(&p->base.core, owner, source);
     snprintf(p->base.description, sizeof p->base.description,
              "block:%" PRIu64 ",round:%" PRIu64 ",fit:%s,keep:%s", p->size, p->round,
              p->first_fit ? "first" : "best", p->keep_none ? "none" : "all");
-    *out = &p->base;
     return MT_OK;
-}
-
-static void block_close(mt_policy *base) {
-    mt_core_free(&base->core);
-    free(base);
 }
 
 static uint64_t block_roundup(const mt_policy *base, uint64_t bytes) {
@@ -162,7 +146,7 @@ static void block_put(mt_policy *base, void *block) {
     b->used = false;
     absorb(p, b, b->prev);
     absorb(p, b, b->next);
-    mt_send_free(base->core.owner, live);
+    mt_send_free(&base->core, live);
     if (p->keep_none && mt_block_whole(b))
         mt_core_give(&base->core, b);
     else
@@ -173,14 +157,6 @@ static void block_trim(mt_policy *base) {
     give_free_segments((block_policy *)base);
 }
 
-static mt_status block_walk(const mt_policy *base, const mt_visitor *v, mt_error *err) {
-    return mt_core_walk(&base->core, v, err);
-}
-
-static mt_status block_merged(const mt_policy *base, mt_error *err) {
-    return mt_core_check_merged(&base->core, err);
-}
-
 static void block_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream, uint64_t *segment,
                           uint64_t *largest) {
     const block_policy *p = (const block_policy *)base;
@@ -189,15 +165,16 @@ static void block_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream
 }
 
 const mt_policy_ops mt_policy_block = {
-    .name = "block",
-    .colon = true,
+    .traits = { .name = "block",
+                .syntax = "block:SIZE[,round:N][,fit:best|first][,keep:all|none]",
+                .help = "segments in whole blocks of SIZE, requests rounded to N: the laboratory "
+                        "for block sizes",
+                .colon = true },
+    .size = sizeof(block_policy),
     .open = block_open,
-    .close = block_close,
     .roundup = block_roundup,
     .get = block_get,
     .put = block_put,
     .trim = block_trim,
-    .walk = block_walk,
-    .merged = block_merged,
     .refusal = block_refusal,
 };

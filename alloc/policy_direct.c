@@ -8,15 +8,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 typedef struct direct {
     mt_policy base;
     uint64_t unit;
 } direct;
 
-static mt_status direct_open(mt_policy **out, mt_alloc *owner, mt_source *source,
-                             const char *options, mt_error *err) {
+static mt_status direct_open(mt_policy *base, const char *options, mt_error *err) {
+    direct *p = (direct *)base;
     uint64_t unit = 4 * MT_KIB;
     if (*options != '\0' && (!mt_parse_size(options, &unit) || unit == 0 ||
                              unit % (4 * MT_KIB) != 0 || unit > (uint64_t)1 << 50))
@@ -25,20 +24,9 @@ static mt_status direct_open(mt_policy **out, mt_alloc *owner, mt_source *source
             "policy direct \"%.60s\": expected direct:SIZE, a multiple of 4KiB and at most "
             "1048576GiB",
             options);
-    direct *p = calloc(1, sizeof *p);
-    if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a policy");
-    mt_core_init(&p->base.core, owner, source);
-    p->base.ops = &mt_policy_direct;
     p->unit = unit;
     snprintf(p->base.description, sizeof p->base.description, "direct:%" PRIu64, unit);
-    *out = &p->base;
     return MT_OK;
-}
-
-static void direct_close(mt_policy *base) {
-    mt_core_free(&base->core);
-    free(base);
 }
 
 static uint64_t direct_roundup(const mt_policy *base, uint64_t bytes) {
@@ -56,16 +44,8 @@ static mt_status direct_get(mt_policy *base, uint64_t bytes, uint32_t stream, ui
 static void direct_put(mt_policy *base, void *block) {
     mt_block *b = block;
     b->used = false;
-    mt_send_free(base->core.owner, b->live);
+    mt_send_free(&base->core, b->live);
     mt_core_give(&base->core, b);
-}
-
-static void direct_trim(mt_policy *base) {
-    (void)base;
-}
-
-static mt_status direct_walk(const mt_policy *base, const mt_visitor *v, mt_error *err) {
-    return mt_core_walk(&base->core, v, err);
 }
 
 static void direct_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream,
@@ -76,14 +56,14 @@ static void direct_refusal(const mt_policy *base, uint64_t bytes, uint32_t strea
 }
 
 const mt_policy_ops mt_policy_direct = {
-    .name = "direct",
-    .colon = true,
+    .traits = { .name = "direct",
+                .syntax = "direct[:SIZE]",
+                .help = "one segment per request, rounded up to SIZE",
+                .colon = true },
+    .size = sizeof(direct),
     .open = direct_open,
-    .close = direct_close,
     .roundup = direct_roundup,
     .get = direct_get,
     .put = direct_put,
-    .trim = direct_trim,
-    .walk = direct_walk,
     .refusal = direct_refusal,
 };

@@ -26,29 +26,29 @@
  * larger than the largest before it though little of it is used. Time as jemalloc's; the commit of
  * a part finds its range in O(log n), a walk sorts the live blocks. */
 #include "alloc/jemalloc.h"
-#include "alloc/internal.h"
 #include "base/size.h"
+
+#define TRAITS                                                                                     \
+    .name = "jemalloc", .syntax = "jemalloc[,decay:MS][,grow:SIZE]",                               \
+    .help = "jemalloc's arenas, their extents taken from the device"
 
 #ifndef MT_JEMALLOC
 
-bool mt_jemalloc_built(void) {
+bool mt_jemalloc_read(const mt_policy *p, mt_jemalloc_stats *out) {
+    (void)p, (void)out;
     return false;
 }
 
-bool mt_jemalloc_read(mt_alloc *a, mt_jemalloc_stats *out) {
-    (void)a, (void)out;
-    return false;
+static mt_status jemalloc_open(mt_policy *p, const char *options, mt_error *err) {
+    (void)options;
+    return mt_fail(err, MT_BAD, "policy jemalloc: %s", p->ops->traits.missing);
 }
 
-static mt_status jemalloc_open(mt_policy **out, mt_alloc *owner, mt_source *source,
-                               const char *options, mt_error *err) {
-    (void)out, (void)owner, (void)source, (void)options;
-    return mt_fail(err, MT_BAD,
-                   "policy jemalloc: this program was built without jemalloc "
-                   "(libjemalloc-dev), so there is no such policy in it");
-}
-
-const mt_policy_ops mt_policy_jemalloc = { .name = "jemalloc", .open = jemalloc_open };
+const mt_policy_ops mt_policy_jemalloc = {
+    .traits = { TRAITS, .missing = "this program was built without jemalloc (libjemalloc-dev)" },
+    .size = sizeof(mt_policy),
+    .open = jemalloc_open,
+};
 
 #else
 
@@ -387,28 +387,15 @@ static void jemalloc_close(mt_policy *base) {
     for (uint32_t i = 0; i < p->ranges; i++)
         munmap((void *)p->range[i].from, p->range[i].bytes + PAGE);
     free(p->range);
-    mt_core_free(&base->core);
-    free(p);
 }
 
-static mt_status jemalloc_open(mt_policy **out, mt_alloc *owner, mt_source *source,
-                               const char *options, mt_error *err) {
+static mt_status jemalloc_open(mt_policy *base, const char *options, mt_error *err) {
+    jemalloc *p = (jemalloc *)base;
     je_arena *a;
-    jemalloc *p = calloc(1, sizeof *p);
-    if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a policy");
-    mt_core_init(&p->base.core, owner, source);
-    p->base.ops = &mt_policy_jemalloc;
     p->decay = -1;
-    mt_status status = read_options(p, options, err);
-    if (status == MT_OK)
-        status = arena_of(p, 0, &a, err);
-    if (status != MT_OK) {
-        jemalloc_close(&p->base);
-        return status;
-    }
+    MT_TRY(read_options(p, options, err));
+    MT_TRY(arena_of(p, 0, &a, err));
     describe(p);
-    *out = &p->base;
     return MT_OK;
 }
 
@@ -497,7 +484,7 @@ static void jemalloc_put(mt_policy *base, void *block) {
     void *at = l->at;
     uint32_t live = l->live;
     leave(p, l);
-    mt_send_free(base->core.owner, live);
+    mt_send_free(&base->core, live);
     mt_je_dallocx(at, MALLOCX_TCACHE_NONE);
 }
 
@@ -531,21 +518,38 @@ static const je_live **sorted(const jemalloc *p, size_t *n) {
     return all;
 }
 
-/* The pieces of a segment; *next is its first live block, or one of a later segment. */
+/* A block of a segment; l NULL: a free one. */
+static mt_block_info view(const mt_segment *s, uint64_t from, uint64_t to, const je_live *l) {
+    return (mt_block_info){ .offset = from,
+                            .size = to - from,
+                            .id = MT_NO_ID,
+                            .state = l != NULL ? MT_BLOCK_ACTIVE : MT_BLOCK_FREE,
+                            .stream = s->stream,
+                            .live = l != NULL ? l->live : 0,
+                            .layer = -1,
+                            .tag = MT_OTHER };
+}
+
+static mt_status visit(const mt_visitor *v, const mt_segment_info *s, mt_block_info b,
+                       mt_error *err) {
+    return b.size > 0 ? v->block(v->context, s, &b, err) : MT_OK;
+}
+
+/* The blocks of a segment; *next is its first live one, or one of a later segment. */
 static mt_status walk_segment(const mt_segment *s, const je_live *const **next, const mt_visitor *v,
                               mt_error *err) {
+    const mt_segment_info segment = mt_segment_view(s);
     uint64_t at = 0;
-    MT_TRY(v->segment(v->context, s->number, s->slot, s->bytes, s->bytes, err));
+    MT_TRY(mt_visit_segment(v, &segment, err));
     for (; **next != NULL && (**next)->segment == s; ++*next) {
         const je_live *l = **next;
+        uint64_t end = l->offset + l->rounded;
         if (l->offset > at)
-            MT_TRY(v->piece(v->context, MT_PIECE_FREE, at, l->offset - at, 0, err));
-        MT_TRY(v->piece(v->context, MT_PIECE_LIVE, l->offset, l->rounded, l->live, err));
-        at = l->offset + l->rounded;
+            MT_TRY(visit(v, &segment, view(s, at, l->offset, NULL), err));
+        MT_TRY(visit(v, &segment, view(s, l->offset, end, l), err));
+        at = end;
     }
-    if (at < s->bytes)
-        MT_TRY(v->piece(v->context, MT_PIECE_FREE, at, s->bytes - at, 0, err));
-    return MT_OK;
+    return visit(v, &segment, view(s, at, s->bytes, NULL), err);
 }
 
 static mt_status jemalloc_walk(const mt_policy *base, const mt_visitor *v, mt_error *err) {
@@ -563,53 +567,36 @@ static mt_status jemalloc_walk(const mt_policy *base, const mt_visitor *v, mt_er
 
 /* For the refusal: the largest gap of a stream's segments. */
 typedef struct gap {
-    const mt_core *core;
     uint64_t largest;
     uint32_t stream;
-    bool mine;
 } gap;
 
-static mt_status gap_segment(void *context, uint32_t number, uint32_t slot, uint64_t bytes,
-                             uint64_t mapped, mt_error *err) {
+static mt_status note_gap(void *context, const mt_segment_info *s, const mt_block_info *b,
+                          mt_error *err) {
     gap *g = context;
-    const mt_segment *s = g->core->first;
-    (void)slot, (void)bytes, (void)mapped, (void)err;
-    while (s->number != number)
-        s = s->next;
-    g->mine = s->stream == g->stream;
-    return MT_OK;
-}
-
-static mt_status gap_piece(void *context, mt_piece kind, uint64_t offset, uint64_t bytes,
-                           uint32_t live, mt_error *err) {
-    gap *g = context;
-    (void)offset, (void)live, (void)err;
-    if (g->mine && kind == MT_PIECE_FREE && bytes > g->largest)
-        g->largest = bytes;
+    (void)err;
+    if (s->stream == g->stream && b->state == MT_BLOCK_FREE && b->size > g->largest)
+        g->largest = b->size;
     return MT_OK;
 }
 
 static void jemalloc_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream,
                              uint64_t *segment, uint64_t *largest) {
     const jemalloc *p = (const jemalloc *)base;
-    gap g = { .core = &base->core, .stream = stream };
-    mt_visitor v = { gap_segment, gap_piece, &g };
+    gap g = { .stream = stream };
+    mt_visitor v = { NULL, note_gap, &g };
     uint64_t size = jemalloc_roundup(base, bytes);
     jemalloc_walk(base, &v, NULL);
     *segment = p->wanted > size ? p->wanted : size;
     *largest = g.largest;
 }
 
-bool mt_jemalloc_built(void) {
-    return true;
-}
-
-bool mt_jemalloc_read(mt_alloc *a, mt_jemalloc_stats *out) {
-    const jemalloc *p = (const jemalloc *)mt_alloc_policy_of(a);
+bool mt_jemalloc_read(const mt_policy *base, mt_jemalloc_stats *out) {
+    const jemalloc *p = (const jemalloc *)base;
     uint64_t epoch = 1;
     size_t size = sizeof epoch;
     *out = (mt_jemalloc_stats){ 0 };
-    if (p->base.ops != &mt_policy_jemalloc ||
+    if (base->ops != &mt_policy_jemalloc ||
         mt_je_mallctl("epoch", &epoch, &size, &epoch, sizeof epoch) != 0)
         return false;
     for (const je_arena *r = p->arenas; r != NULL; r = r->next) {
@@ -629,7 +616,8 @@ bool mt_jemalloc_read(mt_alloc *a, mt_jemalloc_stats *out) {
 }
 
 const mt_policy_ops mt_policy_jemalloc = {
-    .name = "jemalloc",
+    .traits = { TRAITS },
+    .size = sizeof(jemalloc),
     .open = jemalloc_open,
     .close = jemalloc_close,
     .roundup = jemalloc_roundup,

@@ -7,9 +7,11 @@
 #ifndef MT_ALLOC_SOURCE_H
 #define MT_ALLOC_SOURCE_H
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/size.h"
 #include "base/status.h"
 
 typedef struct mt_source mt_source;
@@ -51,6 +53,27 @@ struct mt_source {
      */
     uint64_t fail_at;
 };
+
+/* ---- for sources: counting against the capacity ---- */
+
+/* Counts a piece; MT_NO_MEMORY when it does not fit or a test asked for a refusal. */
+static inline mt_status mt_source_count(mt_source *s, uint64_t bytes, mt_error *err) {
+    uint64_t left = s->capacity - s->used;
+    bool asked = s->fail_at != 0 && --s->fail_at == 0;
+    if (asked || bytes > left || mt_round_up(bytes, s->granularity) > left) {
+        s->refusals++;
+        return mt_fail(err, MT_NO_MEMORY, "%s: %" PRIu64 " bytes asked for, %" PRIu64 " left",
+                       s->name, bytes, left);
+    }
+    s->used += mt_round_up(bytes, s->granularity);
+    return MT_OK;
+}
+
+static inline void mt_source_uncount(mt_source *s, uint64_t bytes) {
+    s->used -= mt_round_up(bytes, s->granularity);
+}
+
+/* ---- the sources of every machine ---- */
 
 /* Memory of this machine, from mmap, in huge pages where the system gives them. */
 mt_status mt_source_host(mt_source **out, uint64_t capacity, mt_error *err);

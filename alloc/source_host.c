@@ -4,7 +4,7 @@
  * program that streams its weights. Pages cost nothing until they are touched. A growable range is
  * reserved without access; mapping gives it memory, unmapping takes the memory away and keeps the
  * addresses. */
-#include "alloc/source_internal.h"
+#include "alloc/source.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
  *
  * Addresses rise and are never reused, so that one is never mistaken for another; nothing is behind
  * them. Everything above the source behaves as on real memory, at any capacity. */
-#include "alloc/source_internal.h"
+#include "alloc/source.h"
 
 #include <stdlib.h>
 

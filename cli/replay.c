@@ -5,7 +5,7 @@
 #include "cli/sweep.h"
 
 #include "reports/optimum.h"
-#include "alloc/torch/internal.h"
+#include "alloc/torch/torch.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "reports/meter.h"
@@ -90,7 +90,7 @@ static const cli_usage usage = { .doc = doc,
 
 /* The pools around a difference, to be printed after it. */
 static void around(void *out, mt_alloc *a, uint32_t stream, uint64_t rounded) {
-    mt_torch_pools_print(out, (const torch *)mt_alloc_policy_of(a), stream, rounded);
+    mt_torch_pools_print(out, a, stream, rounded);
 }
 
 /* One file; a difference is a result, a file that is no recording a failure. */
@@ -152,7 +152,7 @@ typedef struct session {
 } session;
 
 static int is_policy(const char *word) {
-    return mt_policy_known(word);
+    return mt_policy_find(word) != NULL;
 }
 
 static mt_status open_alloc(session *s, const char *policy, uint64_t capacity, uint64_t granularity,
@@ -168,7 +168,7 @@ static mt_status open_policies(session *s, mt_error *err) {
     for (size_t i = 0; i < s->policies.count; i++) {
         MT_TRY(open_alloc(s, s->policies.value[i], o->capacity > 0 ? o->capacity : 1024 * MT_GIB,
                           o->granularity > 0 ? o->granularity : 2 * MT_MIB, err));
-        if (o->summary != 0 && mt_alloc_policy_of(s->alloc[i])->ops != &mt_policy_torch)
+        if (o->summary != 0 && mt_alloc_torch_stats(s->alloc[i]) == NULL)
             return mt_fail(err, MT_BAD, "--summary needs the torch policy, not %.100s",
                            s->policies.value[i]);
         mt_meter_start(&s->meter[i], s->alloc[i]);
@@ -230,7 +230,7 @@ static void print_refused(const session *s, const mt_refused *r) {
 }
 
 static mt_status print_summary(const session *s, size_t i) {
-    const torch_stats *stats = &((const torch *)mt_alloc_policy_of(s->alloc[i]))->stats;
+    const mt_torch_stats *stats = mt_alloc_torch_stats(s->alloc[i]);
     if (s->o->summary != 0)
         (s->o->summary == 1 ? mt_torch_summary : mt_torch_statistics)(stdout, stats);
     return MT_OK;

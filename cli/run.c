@@ -5,7 +5,7 @@
  * rows so far are kept and the last line says what happened. */
 #include "cli/cli.h"
 
-#include "alloc/torch/internal.h"
+#include "alloc/torch/torch.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/torch_summary.h"
@@ -246,10 +246,9 @@ static mt_status tell_cut(const run_out *out, mt_status status, const mt_error *
 
 static void tell(const run_out *out, mt_status status) {
     const cli_session *s = &out->s;
-    const mt_policy *p = s->alloc != NULL ? mt_alloc_policy_of(s->alloc) : NULL;
-    if (out->view != 0 && p != NULL)
+    if (out->view != 0)
         (out->view == 1 ? mt_torch_summary : mt_torch_statistics)(stderr,
-                                                                  &((const torch *)p)->stats);
+                                                                  mt_alloc_torch_stats(s->alloc));
     else if (!s->o.quiet)
         mt_summary_print(stderr, out->summary, mt_alloc_ledger(s->alloc),
                          mt_config_kv_bytes_per_token(&s->config) * s->batch);
@@ -268,8 +267,7 @@ int cli_run(int argc, char **argv) {
     mt_error err;
     cli_parse(&usage, argc, argv, &o);
     mt_status status = cli_prepare(&out.s, &o.engine, false, &err);
-    if (status == MT_OK && o.summary != 0 &&
-        mt_alloc_policy_of(out.s.alloc)->ops != &mt_policy_torch)
+    if (status == MT_OK && o.summary != 0 && mt_alloc_torch_stats(out.s.alloc) == NULL)
         status = mt_fail(&err, MT_BAD, "--summary needs the torch policy");
     out.view = o.summary;
     out.form = o.csv ? MT_CSV : o.engine.json ? MT_JSON : MT_DAT;

@@ -122,7 +122,7 @@ typedef struct grid {
 } grid;
 
 static int is_policy(const char *word) {
-    return mt_policy_known(word);
+    return mt_policy_find(word) != NULL;
 }
 
 static mt_status read_axes(grid *g, const sweep_options *o, mt_error *err) {

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/torch/internal.h"
+#include "alloc/torch/torch.h"
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
@@ -249,30 +249,30 @@ static void length_of(hf *t, uint64_t query, uint64_t tokens) {
 }
 
 static mt_status report(hf *t, int64_t step, uint64_t tokens, mt_hf_on_row on_row, void *context) {
-    torch_stats *stats = &((torch *)mt_alloc_policy_of(t->alloc))->stats;
-    const torch_stat *s = stats->pool[0];
+    const mt_torch_stats *stats = mt_alloc_torch_stats(t->alloc);
+    const mt_torch_stat *s = stats->pool[0];
     mt_hf_row row = {
         .step = step,
         .tokens = tokens,
-        .allocated = s[TORCH_allocated_bytes].current,
-        .reserved = s[TORCH_reserved_bytes].current,
-        .requested = s[TORCH_requested_bytes].current,
-        .active = s[TORCH_active_bytes].current,
-        .inactive_split = s[TORCH_inactive_split_bytes].current,
-        .inactive_split_blocks = s[TORCH_inactive_split].current,
-        .segments = s[TORCH_segment].current,
-        .peak_allocated = s[TORCH_allocated_bytes].peak,
-        .peak_reserved = s[TORCH_reserved_bytes].peak,
-        .peak_requested = s[TORCH_requested_bytes].peak,
-        .allocs = s[TORCH_allocation].allocated,
-        .frees = s[TORCH_allocation].freed,
+        .allocated = s[MT_TORCH_allocated_bytes].current,
+        .reserved = s[MT_TORCH_reserved_bytes].current,
+        .requested = s[MT_TORCH_requested_bytes].current,
+        .active = s[MT_TORCH_active_bytes].current,
+        .inactive_split = s[MT_TORCH_inactive_split_bytes].current,
+        .inactive_split_blocks = s[MT_TORCH_inactive_split].current,
+        .segments = s[MT_TORCH_segment].current,
+        .peak_allocated = s[MT_TORCH_allocated_bytes].peak,
+        .peak_reserved = s[MT_TORCH_reserved_bytes].peak,
+        .peak_requested = s[MT_TORCH_requested_bytes].peak,
+        .allocs = s[MT_TORCH_allocation].allocated,
+        .frees = s[MT_TORCH_allocation].freed,
         .device_allocs = stats->num_device_alloc,
         .device_frees = stats->num_device_free,
     };
     if (t->status == MT_OK) {
         mt_alloc_mark(t->alloc, tokens, tokens * t->B * mt_config_kv_bytes_per_token(&t->o->model),
                       0);
-        torch_stats_reset_peaks(stats);
+        mt_alloc_torch_reset_peaks(t->alloc);
         t->status = on_row(context, &row);
     }
     return t->status;
@@ -349,7 +349,7 @@ static mt_status open_cache(hf *t, mt_error *err) {
 mt_status mt_hf_run(mt_alloc *a, const mt_hf_options *o, mt_hf_on_row on_row, void *context,
                     mt_error *err) {
     hf t = { .alloc = a, .o = o, .err = err, .layer = -1 };
-    if (mt_alloc_policy_of(a)->ops != &mt_policy_torch)
+    if (mt_alloc_torch_stats(a) == NULL)
         return mt_fail(err, MT_BAD, "policy %s: expected torch", mt_alloc_policy(a));
     MT_TRY(mt_hf_check(o, err));
     shape_of(&t, o);

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-#include "alloc/torch/internal.h"
+#include "alloc/alloc.h"
 
-/* For each pool that holds anything: its free blocks in the order in which they are searched, at
+/* For the small and the large pool: its free blocks in the order in which they are searched, at
  * most sixteen around (stream, bytes), and its segments with how much of each is live. */
-void mt_torch_pools_print(FILE *out, const torch *t, uint32_t stream, uint64_t bytes);
+void mt_torch_pools_print(FILE *out, const mt_alloc *a, uint32_t stream, uint64_t bytes);
 
 #endif

@@ -39,7 +39,7 @@ static void count_cell(FILE *out, uint64_t value, uint64_t reference) {
     fprintf(out, " | %7" PRIu64 " %c ", value, " KM"[u]);
 }
 
-static void row(FILE *out, const char *label, const torch_stat *s, const torch_stat *all,
+static void row(FILE *out, const char *label, const mt_torch_stat *s, const mt_torch_stat *all,
                 bool bytes) {
     void (*cell)(FILE *, uint64_t, uint64_t) = bytes ? byte_cell : count_cell;
     fprintf(out, "| %-21s", label);
@@ -50,21 +50,21 @@ static void row(FILE *out, const char *label, const torch_stat *s, const torch_s
     fputs(" |\n", out);
 }
 
-void mt_torch_summary(FILE *out, const torch_stats *s) {
+void mt_torch_summary(FILE *out, const mt_torch_stats *s) {
     static const struct {
         const char *label;
-        torch_stat_name name;
+        mt_torch_stat_name name;
         bool bytes;
     } metrics[] = {
-        { "Allocated memory", TORCH_allocated_bytes, true },
-        { "Active memory", TORCH_active_bytes, true },
-        { "Requested memory", TORCH_requested_bytes, true },
-        { "GPU reserved memory", TORCH_reserved_bytes, true },
-        { "Non-releasable memory", TORCH_inactive_split_bytes, true },
-        { "Allocations", TORCH_allocation, false },
-        { "Active allocs", TORCH_active, false },
-        { "GPU reserved segments", TORCH_segment, false },
-        { "Non-releasable allocs", TORCH_inactive_split, false },
+        { "Allocated memory", MT_TORCH_allocated_bytes, true },
+        { "Active memory", MT_TORCH_active_bytes, true },
+        { "Requested memory", MT_TORCH_requested_bytes, true },
+        { "GPU reserved memory", MT_TORCH_reserved_bytes, true },
+        { "Non-releasable memory", MT_TORCH_inactive_split_bytes, true },
+        { "Allocations", MT_TORCH_allocation, false },
+        { "Active allocs", MT_TORCH_active, false },
+        { "GPU reserved segments", MT_TORCH_segment, false },
+        { "Non-releasable allocs", MT_TORCH_inactive_split, false },
     };
     rule(out, '=');
     fprintf(out, "|%17s%s%-17d |\n", "", " PyTorch CUDA memory summary, device ID ", 0);
@@ -74,7 +74,7 @@ void mt_torch_summary(FILE *out, const torch_stats *s) {
     rule(out, '=');
     fputs("|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n", out);
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
-        const torch_stat *all = &s->pool[0][metrics[i].name];
+        const mt_torch_stat *all = &s->pool[0][metrics[i].name];
         rule(out, '-');
         row(out, metrics[i].label, all, all, metrics[i].bytes);
         row(out, "      from large pool", &s->pool[2][metrics[i].name], all, metrics[i].bytes);
@@ -99,12 +99,12 @@ static int by_key(const void *a, const void *b) {
 }
 
 /* Enters the key when there is such a counter. */
-static void enter(line *lines, size_t *n, const torch_stats *s, const char *key) {
-    if (torch_stats_get(s, key, &lines[*n].value))
+static void enter(line *lines, size_t *n, const mt_torch_stats *s, const char *key) {
+    if (mt_torch_stats_get(s, key, &lines[*n].value))
         snprintf(lines[(*n)++].key, sizeof lines->key, "%s", key);
 }
 
-static void enter_fields(line *lines, size_t *n, const torch_stats *s, const char *prefix) {
+static void enter_fields(line *lines, size_t *n, const mt_torch_stats *s, const char *prefix) {
     static const char *const fields[] = { "current", "peak", "allocated", "freed" };
     char key[80];
     for (int i = 0; i < 4; i++) {
@@ -113,10 +113,10 @@ static void enter_fields(line *lines, size_t *n, const torch_stats *s, const cha
     }
 }
 
-void mt_torch_statistics(FILE *out, const torch_stats *s) {
+void mt_torch_statistics(FILE *out, const mt_torch_stats *s) {
     static const char *const metrics[] = {
 #define X(name) #name,
-        TORCH_STATS(X)
+        MT_TORCH_STATS(X)
 #undef X
     };
     static const char *const pools[] = { "all", "small_pool", "large_pool" };
@@ -124,10 +124,10 @@ void mt_torch_statistics(FILE *out, const torch_stats *s) {
                                          "num_sync_all_streams", "num_device_alloc",
                                          "num_device_free",      "num_oom_rejections",
                                          "max_split_size" };
-    line lines[TORCH_STAT_COUNT * 12 + 24];
+    line lines[MT_TORCH_STAT_COUNT * 12 + 24];
     char prefix[64];
     size_t n = 0;
-    for (size_t m = 0; m < TORCH_STAT_COUNT; m++)
+    for (size_t m = 0; m < MT_TORCH_STAT_COUNT; m++)
         for (int p = 0; p < 3; p++) {
             snprintf(prefix, sizeof prefix, "%s.%s", metrics[m], pools[p]);
             enter_fields(lines, &n, s, prefix);

@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-#include "alloc/torch/stats.h"
+#include "alloc/torch/torch.h"
 
 /* The table of torch.cuda.memory_summary(device=0), the same rows, columns and units. */
-void mt_torch_summary(FILE *out, const torch_stats *s);
+void mt_torch_summary(FILE *out, const mt_torch_stats *s);
 
 /* "key value" lines, sorted by key, as memory_stats() flattens them. */
-void mt_torch_statistics(FILE *out, const torch_stats *s);
+void mt_torch_statistics(FILE *out, const mt_torch_stats *s);
 
 #endif

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <omp.h>
 
+#include "alloc/alloc.h"
 #include "alloc/jemalloc.h"
 #include "base/size.h"
 
@@ -52,9 +53,10 @@ static void close_bed(bed *b) {
 }
 
 static bool built(void) {
-    if (!mt_jemalloc_built())
-        printf("skipped: built without jemalloc\n");
-    return mt_jemalloc_built();
+    const char *missing = mt_policy_find("jemalloc")->missing;
+    if (missing != NULL)
+        printf("skipped: %s\n", missing);
+    return missing == NULL;
 }
 
 /* Without the library the policy says so in one line. */
@@ -63,7 +65,7 @@ static void test_absent(void **state) {
     mt_alloc *a = NULL;
     mt_error err;
     (void)state;
-    if (mt_jemalloc_built())
+    if (mt_policy_find("jemalloc")->missing == NULL)
         return;
     assert_int_equal(mt_source_sim(&s, MT_GIB, 4 * MT_KIB, &err), MT_OK);
     assert_int_equal(mt_alloc_open(&a, s, "jemalloc", &err), MT_BAD);
@@ -75,7 +77,7 @@ static void check_books(const bed *b) {
     const mt_ledger *l = mt_alloc_ledger(b->alloc);
     mt_jemalloc_stats s;
     mt_error err;
-    assert_true(mt_jemalloc_read(b->alloc, &s));
+    assert_true(mt_jemalloc_read(mt_alloc_policy_of(b->alloc), &s));
     assert_int_equal(s.allocated, l->requested.current + l->rounding);
     assert_int_equal(s.active + s.dirty + s.muzzy, s.committed);
     assert_int_equal(s.committed + s.retained, s.addresses);

@@ -48,7 +48,8 @@ static const char *const policies[] = {
 
 /* The last two need the library. */
 static size_t policy_count(void) {
-    return sizeof policies / sizeof *policies - (mt_jemalloc_built() ? 0 : 2);
+    return sizeof policies / sizeof *policies -
+           (mt_policy_find("jemalloc")->missing != NULL ? 2 : 0);
 }
 
 /* By granularity; the host source has a fixed one. */
@@ -1137,11 +1138,11 @@ static void test_bad_policies(void **state) {
 
 /* A recount of the statistics of one pool, from its blocks alone. */
 typedef struct recount {
-    uint64_t now[3][TORCH_STAT_COUNT];
+    uint64_t now[3][MT_TORCH_STAT_COUNT];
     uint64_t oversize_allocations, oversize_segments, free_blocks[3], unmapped[3];
 } recount;
 
-static void count(recount *r, int pool, torch_stat_name name, uint64_t n) {
+static void count(recount *r, int pool, mt_torch_stat_name name, uint64_t n) {
     r->now[0][name] += n;
     r->now[pool][name] += n;
 }
@@ -1152,20 +1153,20 @@ static void recount_block(recount *r, const mt_block *b, int pool, uint64_t over
         return;
     }
     if (b->allocated && b->used) {
-        count(r, pool, TORCH_allocation, 1);
-        count(r, pool, TORCH_allocated_bytes, b->size);
+        count(r, pool, MT_TORCH_allocation, 1);
+        count(r, pool, MT_TORCH_allocated_bytes, b->size);
         r->oversize_allocations += b->size >= oversize;
     }
     if (b->used) {
-        count(r, pool, TORCH_active, 1);
-        count(r, pool, TORCH_active_bytes, b->size);
-        count(r, pool, TORCH_requested_bytes, b->requested);
+        count(r, pool, MT_TORCH_active, 1);
+        count(r, pool, MT_TORCH_active_bytes, b->size);
+        count(r, pool, MT_TORCH_requested_bytes, b->requested);
         return;
     }
     r->free_blocks[pool]++;
     if (b->segment->page == 0 && (b->prev != NULL || b->next != NULL)) {
-        count(r, pool, TORCH_inactive_split, 1);
-        count(r, pool, TORCH_inactive_split_bytes, b->size);
+        count(r, pool, MT_TORCH_inactive_split, 1);
+        count(r, pool, MT_TORCH_inactive_split_bytes, b->size);
     }
 }
 
@@ -1173,9 +1174,9 @@ static void recount_all(recount *r, const torch *t) {
     memset(r, 0, sizeof *r);
     for (const mt_segment *s = t->base.core.first; s != NULL; s = s->next) {
         int pool = s->pool == MT_POOL_SMALL ? 1 : 2;
-        count(r, pool, TORCH_reserved_bytes, s->mapped);
+        count(r, pool, MT_TORCH_reserved_bytes, s->mapped);
         if (s->page == 0) {
-            count(r, pool, TORCH_segment, 1);
+            count(r, pool, MT_TORCH_segment, 1);
             r->oversize_segments += s->bytes >= t->options.max_split_size;
         }
         for (const mt_block *b = s->first; b != NULL; b = b->next) {
@@ -1188,7 +1189,7 @@ static void recount_all(recount *r, const torch *t) {
     }
 }
 
-static void check_stat(const torch_stat *s, uint64_t now) {
+static void check_stat(const mt_torch_stat *s, uint64_t now) {
     assert_int_equal(s->current, now);
     assert_true(s->peak >= s->current);
     assert_true(s->peak <= s->allocated);
@@ -1200,7 +1201,7 @@ static void check_stats(const bed *b) {
     recount r;
     recount_all(&r, t);
     for (int pool = 0; pool < 3; pool++)
-        for (int name = 0; name < TORCH_STAT_COUNT; name++)
+        for (int name = 0; name < MT_TORCH_STAT_COUNT; name++)
             check_stat(&t->stats.pool[pool][name], r.now[pool][name]);
     check_stat(&t->stats.oversize_allocations, r.oversize_allocations);
     check_stat(&t->stats.oversize_segments, r.oversize_segments);
@@ -1208,11 +1209,11 @@ static void check_stats(const bed *b) {
     assert_int_equal(t->large.free.count, r.free_blocks[2]);
     assert_int_equal(t->small.unmapped.count, r.unmapped[1]);
     assert_int_equal(t->large.unmapped.count, r.unmapped[2]);
-    assert_int_equal(t->base.core.reserved, r.now[0][TORCH_reserved_bytes]);
+    assert_int_equal(t->base.core.reserved, r.now[0][MT_TORCH_reserved_bytes]);
     const mt_ledger *l = mt_alloc_ledger(b->alloc);
-    assert_int_equal(l->reserved.current, r.now[0][TORCH_reserved_bytes]);
-    assert_int_equal(l->requested.current, r.now[0][TORCH_requested_bytes]);
-    assert_int_equal(l->requested.current + l->rounding, r.now[0][TORCH_active_bytes]);
+    assert_int_equal(l->reserved.current, r.now[0][MT_TORCH_reserved_bytes]);
+    assert_int_equal(l->requested.current, r.now[0][MT_TORCH_requested_bytes]);
+    assert_int_equal(l->requested.current + l->rounding, r.now[0][MT_TORCH_active_bytes]);
     assert_true(t->limit == UINT64_MAX || t->base.core.reserved <= t->limit ||
                 t->options.expandable_segments);
 }

@@ -219,7 +219,7 @@ static int64_t stat(const bed *b, const char *name) {
     int64_t value;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i][0], name) == 0) {
-            assert_true(torch_stats_get(&b->torch->stats, keys[i][1], &value));
+            assert_true(mt_torch_stats_get(&b->torch->stats, keys[i][1], &value));
             return value;
         }
     fail_msg("no statistic is called %s here", name);

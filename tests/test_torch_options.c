@@ -96,7 +96,8 @@ static void test_sizes(void **state) {
     assert_int_equal(legal("max_non_split_rounding_mb:64").max_non_split_rounding, 67108864);
     illegal("max_non_split_rounding_mb:19", "max_non_split_rounding_mb:19: expected");
     assert_int_equal(legal("large_segment_size_mb:11").large_segment, 11534336);
-    illegal("large_segment_size_mb:10", "large_segment_size_mb:10: expected a number of MiB from 11");
+    illegal("large_segment_size_mb:10",
+            "large_segment_size_mb:10: expected a number of MiB from 11");
     illegal("large_segment_size_mb:0", "from 11 to 2^40");
     illegal("large_segment_size_mb:", "from 11 to 2^40");
 }

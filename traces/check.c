@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc/torch/internal.h"
+#include "alloc/torch/torch.h"
 #include "base/size.h"
 #include "traces/replay.h"
 
@@ -20,7 +20,7 @@ typedef struct check {
     mt_item item;
     mt_source *source;
     mt_alloc *alloc;
-    torch *policy;
+    const mt_torch_stats *stats; /* of the policy */
     mt_replay replay;
     mt_calls made;                /* by the operation */
     MT_ARRAY(mt_history) history; /* ours, not compared yet from next_history on */
@@ -104,9 +104,8 @@ static mt_status open_policy(check *c) {
     MT_TRY(mt_source_sim(&c->source, s->capacity, 2 * MT_MIB, c->err));
     MT_TRY(mt_alloc_open(&c->alloc, c->source, s->policy != NULL ? s->policy : "torch", c->err));
     MT_TRY(mt_replay_open(&c->replay, &c->alloc, 1, c->err));
-    c->policy = (torch *)mt_alloc_policy_of(c->alloc);
-    c->policy->base.core.driver = on_driver;
-    c->policy->base.core.driver_context = c;
+    c->stats = mt_alloc_torch_stats(c->alloc);
+    mt_alloc_on_driver_call(c->alloc, (mt_driver_listener){ on_driver, c });
     mt_alloc_listen(c->alloc, (mt_listener){ on_event, c });
     return MT_OK;
 }
@@ -134,7 +133,7 @@ static mt_status check_place(check *c, bool refused) {
 }
 
 static mt_status check_counters(check *c) {
-    const char *stats = (const char *)&c->policy->stats;
+    const char *stats = (const char *)c->stats;
     for (size_t i = 0; i < c->item.counters; i++) {
         uint64_t ours;
         memcpy(&ours, stats + c->item.counter[i].at, sizeof ours);
@@ -142,7 +141,7 @@ static mt_status check_counters(check *c) {
             return differs_number(c, c->item.counter[i].name, ours, c->item.count[i]);
     }
     if (c->item.kind == MT_ITEM_MARK)
-        torch_stats_reset_peaks(&c->policy->stats);
+        mt_alloc_torch_reset_peaks(c->alloc);
     return mt_alloc_check(c->alloc, c->err);
 }
 
@@ -190,12 +189,12 @@ static mt_status before(check *c) {
 
 static mt_status check_operation(check *c) {
     mt_item *item = &c->item;
-    uint64_t refused = c->replay.refused[0].count, rejected = c->policy->stats.num_oom_rejections;
+    uint64_t refused = c->replay.refused[0].count, rejected = c->stats->num_oom_rejections;
     c->made.count = 0;
     c->operations += item->kind != MT_ITEM_MARK;
     MT_TRY(before(c));
     MT_TRY(mt_replay_item(&c->replay, item, c->err));
-    if (c->policy->stats.num_oom_rejections != rejected && c->history.count > 0)
+    if (c->stats->num_oom_rejections != rejected && c->history.count > 0)
         c->history.count--; /* PyTorch keeps no entry of a rejection */
     count_operation(c);
     if (item->kind == MT_ITEM_ALLOC)
@@ -207,28 +206,25 @@ static mt_status check_operation(check *c) {
 
 /* ---- blocks, statistics, history ------------------------------------------------------------- */
 
-static void add_block(check *c, const mt_segment *s, const mt_block *b) {
+static mt_status add_block(void *context, const mt_segment_info *s, const mt_block_info *b,
+                           mt_error *err) {
+    static const char *const states[] = { "active_allocated", "active_pending_free", "inactive" };
+    check *c = context;
+    if (b->state == MT_BLOCK_UNMAPPED)
+        return MT_OK;
     block *new = mt_array_push(&c->block);
-    if (new != NULL)
-        *new = (block){ b->offset,
-                        b->size,
-                        b->requested,
-                        s->number,
-                        b->stream,
-                        b->allocated ? "active_allocated"
-                        : b->used    ? "active_pending_free"
-                                     : "inactive",
-                        mt_pool_name(b->pool) };
-    c->lost = c->lost || new == NULL;
+    if (new == NULL)
+        return mt_no_memory(err, "checking a recording");
+    *new = (block){ b->offset, b->size,          b->requested,         s->number,
+                    b->stream, states[b->state], mt_pool_name(s->pool) };
+    return MT_OK;
 }
 
-static void begin_snapshot(check *c) {
+static mt_status begin_snapshot(check *c) {
+    const mt_visitor v = { NULL, add_block, c };
     c->block.count = c->next_block = 0;
     c->rows = c->item.bytes;
-    for (const mt_segment *s = c->policy->base.core.first; s != NULL; s = s->next)
-        for (const mt_block *b = s->first; b != NULL; b = b->next)
-            if (b->mapped)
-                add_block(c, s, b);
+    return mt_alloc_walk(c->alloc, &v, c->err);
 }
 
 static const char *block_text(const block *b, char text[TEXT]) {
@@ -269,7 +265,7 @@ static mt_status check_block(check *c) {
 static mt_status check_statistic(check *c) {
     int64_t ours;
     char a[24], b[24];
-    if (!torch_stats_get(&c->policy->stats, c->item.text, &ours))
+    if (!mt_torch_stats_get(c->stats, c->item.text, &ours))
         return MT_OK; /* one of other parts of PyTorch */
     c->counts->statistics++;
     if (ours == c->item.value)
@@ -308,7 +304,7 @@ static mt_status check_item(check *c) {
     case MT_ITEM_EVENT:
         return MT_OK;
     case MT_ITEM_SNAPSHOT:
-        begin_snapshot(c);
+        MT_TRY(begin_snapshot(c));
         return end_snapshot(c);
     case MT_ITEM_BLOCK:
         return check_block(c);

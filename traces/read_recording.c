@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "alloc/torch/stats.h"
+#include "alloc/torch/torch.h"
 #include "base/size.h"
 
 #define COUNTERS 6
@@ -40,14 +40,14 @@ enum {
 };
 
 #define AT(name, part)                                                                             \
-    { name, offsetof(torch_stats, pool[0][part].current) }
+    { name, offsetof(mt_torch_stats, pool[0][part].current) }
 static const mt_counter counters[COUNTERS] = {
-    AT("requested", TORCH_requested_bytes),
-    AT("allocated", TORCH_allocated_bytes),
-    AT("active", TORCH_active_bytes),
-    AT("reserved", TORCH_reserved_bytes),
-    AT("inactive_split", TORCH_inactive_split_bytes),
-    AT("segments", TORCH_segment),
+    AT("requested", MT_TORCH_requested_bytes),
+    AT("allocated", MT_TORCH_allocated_bytes),
+    AT("active", MT_TORCH_active_bytes),
+    AT("reserved", MT_TORCH_reserved_bytes),
+    AT("inactive_split", MT_TORCH_inactive_split_bytes),
+    AT("segments", MT_TORCH_segment),
 };
 
 typedef struct recording {

@@ -20,26 +20,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/torch/stats.h"
+#include "alloc/torch/torch.h"
 #include "base/size.h"
 
 #define COUNTERS 14
 
 #define AT(name, part)                                                                             \
-    { name, offsetof(torch_stats, part) }
+    { name, offsetof(mt_torch_stats, part) }
 static const mt_counter counters[COUNTERS] = {
-    AT("allocated", pool[0][TORCH_allocated_bytes].current),
-    AT("reserved", pool[0][TORCH_reserved_bytes].current),
-    AT("requested", pool[0][TORCH_requested_bytes].current),
-    AT("active", pool[0][TORCH_active_bytes].current),
-    AT("inactive_split", pool[0][TORCH_inactive_split_bytes].current),
-    AT("inactive_split_blocks", pool[0][TORCH_inactive_split].current),
-    AT("segments", pool[0][TORCH_segment].current),
-    AT("peak_allocated", pool[0][TORCH_allocated_bytes].peak),
-    AT("peak_reserved", pool[0][TORCH_reserved_bytes].peak),
-    AT("peak_requested", pool[0][TORCH_requested_bytes].peak),
-    AT("allocs", pool[0][TORCH_allocation].allocated),
-    AT("frees", pool[0][TORCH_allocation].freed),
+    AT("allocated", pool[0][MT_TORCH_allocated_bytes].current),
+    AT("reserved", pool[0][MT_TORCH_reserved_bytes].current),
+    AT("requested", pool[0][MT_TORCH_requested_bytes].current),
+    AT("active", pool[0][MT_TORCH_active_bytes].current),
+    AT("inactive_split", pool[0][MT_TORCH_inactive_split_bytes].current),
+    AT("inactive_split_blocks", pool[0][MT_TORCH_inactive_split].current),
+    AT("segments", pool[0][MT_TORCH_segment].current),
+    AT("peak_allocated", pool[0][MT_TORCH_allocated_bytes].peak),
+    AT("peak_reserved", pool[0][MT_TORCH_reserved_bytes].peak),
+    AT("peak_requested", pool[0][MT_TORCH_requested_bytes].peak),
+    AT("allocs", pool[0][MT_TORCH_allocation].allocated),
+    AT("frees", pool[0][MT_TORCH_allocation].freed),
     AT("device_allocs", num_device_alloc),
     AT("device_frees", num_device_free),
 };

@@ -55,8 +55,8 @@ static mt_status map(torch *t, torch_pool *p, mt_block *b, uint64_t bytes, mt_er
         mt_index_insert(&p->unmapped, rest);
     torch_merge(t, b, b->prev);
     torch_merge(t, b, b->next);
-    torch_insert(t, p, b);
-    torch_up(&t->stats, p->pool == MT_POOL_SMALL, TORCH_reserved_bytes,
+    torch_insert(p, b);
+    torch_up(&t->stats, p->pool == MT_POOL_SMALL, MT_TORCH_reserved_bytes,
              t->base.core.reserved - before);
     t->stats.num_device_alloc++;
     return MT_OK;
@@ -92,16 +92,16 @@ void torch_unmap(torch *t, mt_block *b) {
         return;
     mt_index_remove(&p->free, b);
     if (!mt_core_unmap(c, b, &head, &tail)) {
-        torch_insert(t, p, b);
+        torch_insert(p, b);
         return;
     }
     if (head != NULL)
-        torch_insert(t, p, head);
+        torch_insert(p, head);
     if (tail != NULL)
-        torch_insert(t, p, tail);
+        torch_insert(p, tail);
     torch_merge(t, b, b->prev);
     torch_merge(t, b, b->next);
-    torch_down(&t->stats, p->pool == MT_POOL_SMALL, TORCH_reserved_bytes, before - c->reserved);
+    torch_down(&t->stats, p->pool == MT_POOL_SMALL, MT_TORCH_reserved_bytes, before - c->reserved);
     t->stats.num_device_free++;
     if (mt_block_whole(b))
         mt_core_release(c, b);

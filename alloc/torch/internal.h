@@ -9,8 +9,8 @@
 #define MT_ALLOC_TORCH_INTERNAL_H
 
 #include "alloc/torch/streams.h"
+#include "alloc/torch/torch.h"
 #include "alloc/internal.h"
-#include "alloc/torch/stats.h"
 #include "base/size.h"
 
 #define TORCH_MIN_BLOCK     UINT64_C(512) /* every rounded size is a multiple of it */
@@ -60,7 +60,7 @@ typedef struct torch {
     torch_options options;
     torch_pool small, large;
     uint64_t limit; /* bytes this allocator may hold; UINT64_MAX = none */
-    torch_stats stats;
+    mt_torch_stats stats;
     torch_use *uses; /* entry 0 is never used */
     uint32_t use_count, use_room, free_use;
     torch_wait *waits; /* in order of their frees */
@@ -76,8 +76,39 @@ static inline torch_pool *torch_pool_of(torch *t, const mt_block *b) {
     return b->pool == MT_POOL_SMALL ? &t->small : &t->large;
 }
 
+static inline bool torch_growable(const mt_block *b) {
+    return b->segment->page != 0;
+}
+
+/* ---- counting ---- */
+
+static inline void torch_stat_up(mt_torch_stat *s, uint64_t n) {
+    s->current += n;
+    s->allocated += n;
+    if (s->current > s->peak)
+        s->peak = s->current;
+}
+
+static inline void torch_stat_down(mt_torch_stat *s, uint64_t n) {
+    s->current -= n;
+    s->freed += n;
+}
+
+/* Adds to all and to the pool's own. */
+static inline void torch_up(mt_torch_stats *s, bool small, mt_torch_stat_name name, uint64_t n) {
+    torch_stat_up(&s->pool[0][name], n);
+    torch_stat_up(&s->pool[small ? 1 : 2][name], n);
+}
+
+static inline void torch_down(mt_torch_stats *s, bool small, mt_torch_stat_name name, uint64_t n) {
+    torch_stat_down(&s->pool[0][name], n);
+    torch_stat_down(&s->pool[small ? 1 : 2][name], n);
+}
+
+/* ---- pool.c: free blocks ---- */
+
 /* Puts a free block into its pool. */
-void torch_insert(torch *t, torch_pool *p, mt_block *b);
+void torch_insert(torch_pool *p, mt_block *b);
 
 /* Merges a block with a neighbour that is free and mapped alike; returns its bytes, 0 if it is not.
  */
@@ -86,21 +117,26 @@ uint64_t torch_merge(torch *t, mt_block *b, mt_block *other);
 /* The second half of a free: the block merges with its neighbours and is free for others. */
 void torch_complete_free(torch *t, mt_block *b);
 
-/* torch_wait.c: notes a use by another stream; makes a freed block wait for its users; completes
- * frees whose streams are done (all of them when wait). */
+/* ---- wait.c, on pool.c: frees that wait ---- */
+
+/* Notes a use by another stream; makes a freed block wait for its users; completes frees whose
+ * streams are done (all of them when wait). */
 void torch_use_block(mt_policy *base, void *block, uint32_t stream);
 void torch_wait_for_users(torch *t, mt_block *b);
 void torch_process_waits(torch *t, bool wait);
 
-/* torch_expand.c: a free mapped block of at least size bytes, out of its pool, from pages newly
- * mapped; MT_NO_MEMORY when a page is refused. Unmaps what is wholly free of b. */
+/* ---- expand.c, on pool.c: growable segments ---- */
+
+/* A free mapped block of at least size bytes, out of its pool, from pages newly mapped;
+ * MT_NO_MEMORY when a page is refused. Unmaps what is wholly free of b. */
 mt_status torch_expand(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
                        mt_error *err);
 void torch_unmap(torch *t, mt_block *b);
 
-/* torch_release.c: one segment; enough oversize blocks for a request (false: not enough); by age
- * above the threshold; everything that is wholly free. */
-void torch_release_block(torch *t, mt_block *b);
+/* ---- release.c, on all three: memory goes back ---- */
+
+/* Enough oversize blocks for a request (false: not enough); by age above the threshold; everything
+ * that is wholly free. */
 bool torch_release_oversize(torch *t, torch_pool *p, uint64_t size, uint32_t stream);
 void torch_collect(torch *t);
 void torch_release_all(torch *t);

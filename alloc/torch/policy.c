@@ -1,10 +1,8 @@
-/* policy.c - PyTorch's CUDA caching allocator: requests and frees. See torch.h. */
+/* policy.c - PyTorch's CUDA caching allocator: requests and frees. See internal.h. */
 #include "alloc/torch/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-#define TORCH_SPARE 8 /* records that one attempt to serve a request may use */
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -46,19 +44,11 @@ static void init_pool(torch_pool *p, uint8_t pool, mt_order order) {
     p->unmapped.by_address = true;
 }
 
-static mt_status torch_open(mt_policy **out, mt_alloc *owner, mt_source *source,
-                            const char *options, mt_error *err) {
-    torch *t = calloc(1, sizeof *t);
-    if (t == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a policy");
-    mt_status status = torch_read_options(&t->options, options, err);
-    if (status != MT_OK) {
-        free(t);
-        return status;
-    }
+static mt_status torch_open(mt_policy *base, const char *options, mt_error *err) {
+    torch *t = (torch *)base;
     const torch_options *o = &t->options;
-    t->base.ops = &mt_policy_torch;
-    mt_core_init(&t->base.core, owner, source);
+    const mt_source *source = base->core.source;
+    MT_TRY(torch_read_options(&t->options, options, err));
     t->base.core.addresses = o->addresses;
     init_pool(&t->small, MT_POOL_SMALL, o->order);
     init_pool(&t->large, MT_POOL_LARGE, o->order);
@@ -67,39 +57,14 @@ static mt_status torch_open(mt_policy **out, mt_alloc *owner, mt_source *source,
         o->max_split_size == TORCH_UNLIMITED ? -1 : (int64_t)o->max_split_size;
     t->use_count = 1;
     torch_describe(o, t->base.description, sizeof t->base.description);
-    *out = &t->base;
     return MT_OK;
 }
 
 static void torch_close(mt_policy *base) {
     torch *t = (torch *)base;
-    mt_core_free(&base->core);
     free(t->uses);
     free(t->waits);
     torch_streams_free(&t->waiting);
-    free(t);
-}
-
-/* ---- pools ----------------------------------------------------------------------------------- */
-
-void torch_insert(torch *t, torch_pool *p, mt_block *b) {
-    (void)t;
-    b->search = p->searches;
-    mt_index_insert(&p->free, b);
-}
-
-static bool mergeable(const mt_block *b, const mt_block *other) {
-    return other != NULL && !other->used && other->mapped == b->mapped;
-}
-
-uint64_t torch_merge(torch *t, mt_block *b, mt_block *other) {
-    if (!mergeable(b, other))
-        return 0;
-    torch_pool *p = torch_pool_of(t, b);
-    uint64_t bytes = other->size;
-    mt_index_remove(other->mapped ? &p->free : &p->unmapped, other);
-    mt_core_merge(&t->base.core, b, other);
-    return bytes;
 }
 
 /* ---- search ---------------------------------------------------------------------------------- */
@@ -109,10 +74,6 @@ static uint64_t reach(const mt_block *b) {
     return b->size + (b->next != NULL && !b->next->mapped ? b->next->size : 0);
 }
 
-static bool growable(const mt_block *b) {
-    return b->segment->page != 0;
-}
-
 static mt_block *next_of_stream(const mt_block *b, uint32_t stream) {
     mt_block *n = mt_index_next(b);
     return n != NULL && n->stream == stream ? n : NULL;
@@ -120,7 +81,7 @@ static mt_block *next_of_stream(const mt_block *b, uint32_t stream) {
 
 /* In growable segments a block in the middle is better than one at the growing end. */
 static mt_block *prefer_inner(mt_block *b, uint32_t stream) {
-    for (mt_block *n; growable(b); b = n) {
+    for (mt_block *n; torch_growable(b); b = n) {
         n = next_of_stream(b, stream);
         if (n == NULL || reach(n) >= reach(b))
             break;
@@ -129,7 +90,7 @@ static mt_block *prefer_inner(mt_block *b, uint32_t stream) {
 }
 
 static mt_block *skip_growable(mt_block *b, uint32_t stream) {
-    while (b != NULL && growable(b))
+    while (b != NULL && torch_growable(b))
         b = next_of_stream(b, stream);
     return b;
 }
@@ -168,8 +129,8 @@ static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t str
         return torch_expand(t, p, size, stream, out, err);
     MT_TRY(mt_core_take(c, bytes, p->pool, stream, out, err));
     bool small = p->pool == MT_POOL_SMALL;
-    torch_up(&t->stats, small, TORCH_segment, 1);
-    torch_up(&t->stats, small, TORCH_reserved_bytes, bytes);
+    torch_up(&t->stats, small, MT_TORCH_segment, 1);
+    torch_up(&t->stats, small, MT_TORCH_reserved_bytes, bytes);
     if (bytes >= t->options.max_split_size)
         torch_stat_up(&t->stats.oversize_segments, 1);
     t->stats.num_device_alloc++;
@@ -219,35 +180,36 @@ static bool worth_splitting(const torch *t, const torch_pool *p, const mt_block 
 
 /* Cuts the block to size if that is worth it, and counts what becomes of the inactive rest. */
 static mt_block *cut(torch *t, torch_pool *p, mt_block *b, uint64_t size) {
-    torch_stats *s = &t->stats;
-    bool small = p->pool == MT_POOL_SMALL, was_split = !mt_block_whole(b), fixed = !growable(b);
+    mt_torch_stats *s = &t->stats;
+    bool small = p->pool == MT_POOL_SMALL, was_split = !mt_block_whole(b),
+         fixed = !torch_growable(b);
     if (!worth_splitting(t, p, b, size)) {
         if (was_split && fixed) {
-            torch_down(s, small, TORCH_inactive_split_bytes, b->size);
-            torch_down(s, small, TORCH_inactive_split, 1);
+            torch_down(s, small, MT_TORCH_inactive_split_bytes, b->size);
+            torch_down(s, small, MT_TORCH_inactive_split, 1);
         }
         return b;
     }
     mt_block *rest = b;
     b = mt_core_split(&t->base.core, rest, size);
-    torch_insert(t, p, rest);
+    torch_insert(p, rest);
     if (fixed && was_split) {
-        torch_down(s, small, TORCH_inactive_split_bytes, size);
+        torch_down(s, small, MT_TORCH_inactive_split_bytes, size);
     } else if (fixed) {
-        torch_up(s, small, TORCH_inactive_split_bytes, rest->size);
-        torch_up(s, small, TORCH_inactive_split, 1);
+        torch_up(s, small, MT_TORCH_inactive_split_bytes, rest->size);
+        torch_up(s, small, MT_TORCH_inactive_split, 1);
     }
     return b;
 }
 
 static void count_request(torch *t, const mt_block *b, uint64_t bytes) {
-    torch_stats *s = &t->stats;
+    mt_torch_stats *s = &t->stats;
     bool small = b->pool == MT_POOL_SMALL;
-    torch_up(s, small, TORCH_allocation, 1);
-    torch_up(s, small, TORCH_allocated_bytes, b->size);
-    torch_up(s, small, TORCH_active, 1);
-    torch_up(s, small, TORCH_active_bytes, b->size);
-    torch_up(s, small, TORCH_requested_bytes, bytes);
+    torch_up(s, small, MT_TORCH_allocation, 1);
+    torch_up(s, small, MT_TORCH_allocated_bytes, b->size);
+    torch_up(s, small, MT_TORCH_active, 1);
+    torch_up(s, small, MT_TORCH_active_bytes, b->size);
+    torch_up(s, small, MT_TORCH_requested_bytes, bytes);
     if (b->size >= t->options.max_split_size)
         torch_stat_up(&s->oversize_allocations, 1);
 }
@@ -268,45 +230,13 @@ static mt_status torch_get(mt_policy *base, uint64_t bytes, uint32_t stream, uin
     return MT_OK;
 }
 
-void torch_complete_free(torch *t, mt_block *b) {
-    torch_pool *p = torch_pool_of(t, b);
-    torch_stats *s = &t->stats;
-    bool small = p->pool == MT_POOL_SMALL;
-    uint64_t size = b->size, requested = b->requested;
-    int64_t pieces = 0, bytes = 0;
-    b->used = false;
-    mt_block *neighbours[2] = { b->prev, b->next };
-    for (int i = 0; i < 2; i++) {
-        uint64_t merged = torch_merge(t, b, neighbours[i]);
-        pieces -= merged > 0;
-        bytes -= (int64_t)merged;
-    }
-    torch_insert(t, p, b);
-    if (!mt_block_whole(b)) {
-        pieces++;
-        bytes += (int64_t)b->size;
-    }
-    if (!growable(b)) {
-        if (pieces != 0)
-            (pieces > 0 ? torch_up : torch_down)(s, small, TORCH_inactive_split,
-                                                 (uint64_t)llabs(pieces));
-        if (bytes != 0)
-            (bytes > 0 ? torch_up : torch_down)(s, small, TORCH_inactive_split_bytes,
-                                                (uint64_t)llabs(bytes));
-    }
-    torch_down(s, small, TORCH_active, 1);
-    torch_down(s, small, TORCH_active_bytes, size);
-    torch_down(s, small, TORCH_requested_bytes, requested);
-    mt_send_free(t->base.core.owner, b->live);
-}
-
 static void torch_put(mt_policy *base, void *block) {
     torch *t = (torch *)base;
     mt_block *b = block;
     bool small = b->pool == MT_POOL_SMALL;
     b->allocated = false;
-    torch_down(&t->stats, small, TORCH_allocation, 1);
-    torch_down(&t->stats, small, TORCH_allocated_bytes, b->size);
+    torch_down(&t->stats, small, MT_TORCH_allocation, 1);
+    torch_down(&t->stats, small, MT_TORCH_allocated_bytes, b->size);
     if (b->size >= t->options.max_split_size)
         torch_stat_down(&t->stats.oversize_allocations, 1);
     if (b->users != 0)
@@ -323,14 +253,6 @@ static void torch_trim(mt_policy *base) {
     torch_release_all((torch *)base);
 }
 
-static mt_status torch_walk(const mt_policy *base, const mt_visitor *v, mt_error *err) {
-    return mt_core_walk(&base->core, v, err);
-}
-
-static mt_status torch_merged(const mt_policy *base, mt_error *err) {
-    return mt_core_check_merged(&base->core, err);
-}
-
 static void torch_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream, uint64_t *segment,
                           uint64_t *largest) {
     const torch *t = (const torch *)base;
@@ -341,7 +263,11 @@ static void torch_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream
 }
 
 const mt_policy_ops mt_policy_torch = {
-    .name = "torch",
+    .traits = { .name = "torch",
+                .syntax = "torch[,OPTION:VALUE...] or torch:env",
+                .help = "PyTorch's CUDA caching allocator, options as in PYTORCH_ALLOC_CONF",
+                .pytorch = true },
+    .size = sizeof(torch),
     .open = torch_open,
     .close = torch_close,
     .roundup = torch_roundup,
@@ -350,7 +276,5 @@ const mt_policy_ops mt_policy_torch = {
     .use = torch_use_block,
     .hold = torch_hold,
     .trim = torch_trim,
-    .walk = torch_walk,
-    .merged = torch_merged,
     .refusal = torch_refusal,
 };

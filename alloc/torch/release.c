@@ -3,19 +3,15 @@
 
 #include <stdlib.h>
 
-static bool growable(const mt_block *b) {
-    return b->segment->page != 0;
-}
-
-void torch_release_block(torch *t, mt_block *b) {
+static void release_block(torch *t, mt_block *b) {
     torch_pool *p = torch_pool_of(t, b);
     bool small = p->pool == MT_POOL_SMALL;
     uint64_t bytes = b->size;
     mt_index_remove(&p->free, b);
     mt_core_give(&t->base.core, b);
     t->stats.num_device_free++;
-    torch_down(&t->stats, small, TORCH_segment, 1);
-    torch_down(&t->stats, small, TORCH_reserved_bytes, bytes);
+    torch_down(&t->stats, small, MT_TORCH_segment, 1);
+    torch_down(&t->stats, small, MT_TORCH_reserved_bytes, bytes);
     if (bytes >= t->options.max_split_size)
         torch_stat_down(&t->stats.oversize_segments, 1);
 }
@@ -27,9 +23,9 @@ static bool release_downwards(torch *t, mt_block *b, uint64_t wanted, uint32_t s
     while (b != NULL && sum < wanted && b->size >= t->options.max_split_size &&
            b->stream == stream) {
         mt_block *before = mt_index_prev(b);
-        if (!growable(b)) {
+        if (!torch_growable(b)) {
             sum += b->size;
-            torch_release_block(t, b);
+            release_block(t, b);
         }
         b = before;
     }
@@ -42,8 +38,8 @@ bool torch_release_oversize(torch *t, torch_pool *p, uint64_t size, uint32_t str
         return false;
     uint64_t wanted = size > limit ? size : limit;
     mt_block *b = mt_index_at_least(&p->free, stream, wanted);
-    if (b != NULL && b->stream == stream && !growable(b)) {
-        torch_release_block(t, b);
+    if (b != NULL && b->stream == stream && !torch_growable(b)) {
+        release_block(t, b);
         return true;
     }
     mt_block *below = b != NULL ? mt_index_prev(b) : mt_index_last(&p->free);
@@ -72,13 +68,13 @@ void torch_collect(torch *t) {
         freed = false;
         for (mt_block *b = mt_index_first(&p->free), *next; b != NULL; b = next) {
             next = mt_index_next(b);
-            if (!mt_block_whole(b) || growable(b) || (double)age(p, b) < threshold)
+            if (!mt_block_whole(b) || torch_growable(b) || (double)age(p, b) < threshold)
                 continue;
             freed = true;
             reclaimed += b->size;
             total -= age(p, b);
             count--;
-            torch_release_block(t, b);
+            release_block(t, b);
         }
     }
 }
@@ -90,10 +86,10 @@ static void release_pool(torch *t, torch_pool *p) {
     mt_block **unmap = malloc((p->free.count + 1) * sizeof(mt_block *));
     for (mt_block *b = mt_index_first(&p->free), *next; b != NULL; b = next) {
         next = mt_index_next(b);
-        if (growable(b) && unmap != NULL)
+        if (torch_growable(b) && unmap != NULL)
             unmap[n++] = b;
-        else if (!growable(b) && mt_block_whole(b))
-            torch_release_block(t, b);
+        else if (!torch_growable(b) && mt_block_whole(b))
+            release_block(t, b);
     }
     for (uint64_t i = 0; i < n; i++)
         torch_unmap(t, unmap[i]);

@@ -1,17 +1,16 @@
-/* stats.c - a statistic by its PyTorch key. */
-#include "alloc/torch/stats.h"
+/* stats.c - the statistics as others see them, see torch.h. */
+#include "alloc/torch/internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char *const stat_names[TORCH_STAT_COUNT] = {
+static const char *const stat_names[MT_TORCH_STAT_COUNT] = {
 #define X(name) #name,
-    TORCH_STATS(X)
+    MT_TORCH_STATS(X)
 #undef X
 };
 
-static bool field(const torch_stat *s, const char *name, int64_t *value) {
+static bool field(const mt_torch_stat *s, const char *name, int64_t *value) {
     if (strcmp(name, "current") == 0)
         *value = (int64_t)s->current;
     else if (strcmp(name, "peak") == 0)
@@ -25,7 +24,7 @@ static bool field(const torch_stat *s, const char *name, int64_t *value) {
     return true;
 }
 
-static bool plain(const torch_stats *s, const char *key, int64_t *value) {
+static bool plain(const mt_torch_stats *s, const char *key, int64_t *value) {
     const struct {
         const char *name;
         int64_t value;
@@ -46,17 +45,17 @@ static bool plain(const torch_stats *s, const char *key, int64_t *value) {
     return false;
 }
 
-static bool pooled(const torch_stats *s, const char *name, const char *pool, const char *what,
+static bool pooled(const mt_torch_stats *s, const char *name, const char *pool, const char *what,
                    int64_t *value) {
     static const char *const pools[3] = { "all", "small_pool", "large_pool" };
     for (int p = 0; p < 3; p++)
-        for (int i = 0; i < TORCH_STAT_COUNT; i++)
+        for (int i = 0; i < MT_TORCH_STAT_COUNT; i++)
             if (strcmp(pools[p], pool) == 0 && strcmp(stat_names[i], name) == 0)
                 return field(&s->pool[p][i], what, value);
     return false;
 }
 
-bool torch_stats_get(const torch_stats *s, const char *key, int64_t *value) {
+bool mt_torch_stats_get(const mt_torch_stats *s, const char *key, int64_t *value) {
     char a[64], b[64], c[64], rest;
     switch (sscanf(key, "%63[^.].%63[^.].%63[^.]%c", a, b, c, &rest)) {
     case 1:
@@ -72,9 +71,23 @@ bool torch_stats_get(const torch_stats *s, const char *key, int64_t *value) {
     }
 }
 
-void torch_stats_reset_peaks(torch_stats *s) {
+static torch *torch_of(const mt_alloc *a) {
+    mt_policy *p = mt_alloc_policy_of(a);
+    return p->ops == &mt_policy_torch ? (torch *)p : NULL;
+}
+
+const mt_torch_stats *mt_alloc_torch_stats(const mt_alloc *a) {
+    const torch *t = torch_of(a);
+    return t != NULL ? &t->stats : NULL;
+}
+
+void mt_alloc_torch_reset_peaks(mt_alloc *a) {
+    torch *t = torch_of(a);
+    if (t == NULL)
+        return;
+    mt_torch_stats *s = &t->stats;
     for (int p = 0; p < 3; p++)
-        for (int i = 0; i < TORCH_STAT_COUNT; i++)
+        for (int i = 0; i < MT_TORCH_STAT_COUNT; i++)
             s->pool[p][i].peak = s->pool[p][i].current;
     s->oversize_allocations.peak = s->oversize_allocations.current;
     s->oversize_segments.peak = s->oversize_segments.current;

@@ -15,7 +15,7 @@
 #include <string.h>
 
 extern "C" {
-#include "alloc/source_internal.h"
+#include "alloc/source.h"
 #include "kernels/cuda/backend.h"
 }
 
