@@ -43,7 +43,7 @@ typedef struct predict_options {
     uint64_t prompt, ctx, batch, capacity, multiprocessors;
     bool csv;
     unsigned attn, cache, release,
-        capability; /* mt_hf_attn and so on; capability: which of the list */
+        capability; /* mt_predict_attn and so on; capability: which of the list */
 } predict_options;
 
 #define ATTNS        "sdpa|eager"
@@ -93,7 +93,7 @@ static void check(struct argp_state *state, void *input) {
     const predict_options *o = input;
     if (o->contexts != NULL && o->ctx > 0)
         argp_error(state, "--ctx or --contexts, not both");
-    if (o->contexts != NULL && o->cache != MT_HF_NONE)
+    if (o->contexts != NULL && o->cache != MT_CACHE_NONE)
         argp_error(state, "--contexts goes with --cache none only");
 }
 
@@ -156,21 +156,21 @@ static mt_status write_policy(char spec[SPEC_MOST], const predict_options *o, mt
     return MT_OK;
 }
 
-static mt_status read_workspaces(mt_hf_options *hf, mt_error *err) {
-    mt_hf_environment e = {
+static mt_status read_workspaces(mt_predict_options *hf, mt_error *err) {
+    mt_predict_environment e = {
         .blas_config = getenv("CUBLAS_WORKSPACE_CONFIG"),
         .blas_cache = getenv("TORCH_CUBLAS_WORKSPACE_CACHE"),
         .lt_size = getenv("CUBLASLT_WORKSPACE_SIZE"),
         .lt_unified = getenv("TORCH_CUBLASLT_UNIFIED_WORKSPACE"),
     };
-    return mt_hf_read_workspaces(&hf->workspaces, &e, hf->release, hf->cc, err);
+    return mt_predict_read_workspaces(&hf->workspaces, &e, hf->release, hf->cc, err);
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
 typedef struct predict {
     predict_options o;
-    mt_hf_options hf;
+    mt_predict_options hf;
     uint32_t *contexts;
     mt_source *source;
     mt_alloc *alloc;
@@ -200,13 +200,13 @@ static mt_status read_contexts(predict *p, mt_error *err) {
 
 static mt_status prepare(predict *p, mt_error *err) {
     const predict_options *o = &p->o;
-    mt_hf_options *hf = &p->hf;
+    mt_predict_options *hf = &p->hf;
     char spec[SPEC_MOST];
     MT_TRY(read_model(&hf->model, o, err));
     uint32_t most = hf->model.positions < DEFAULT_CTX ? hf->model.positions : DEFAULT_CTX;
-    hf->attn = (mt_hf_attn)o->attn;
-    hf->cache = (mt_hf_cache)o->cache;
-    hf->release = (mt_hf_release)o->release;
+    hf->attn = (mt_predict_attn)o->attn;
+    hf->cache = (mt_predict_cache)o->cache;
+    hf->release = (mt_predict_release)o->release;
     hf->batch = o->batch ? (uint32_t)o->batch : 1;
     hf->prompt = o->prompt ? (uint32_t)o->prompt : 1;
     hf->ctx = o->ctx ? (uint32_t)o->ctx : most;
@@ -214,7 +214,7 @@ static mt_status prepare(predict *p, mt_error *err) {
     hf->multiprocessors = (uint32_t)o->multiprocessors;
     MT_TRY(read_contexts(p, err));
     MT_TRY(read_workspaces(hf, err));
-    MT_TRY(mt_hf_check(hf, err));
+    MT_TRY(mt_predict_check(hf, err));
     MT_TRY(write_policy(spec, o, err));
     MT_TRY(mt_source_sim(&p->source, o->capacity ? o->capacity : CLI_CAPACITY, 2 * MT_MIB, err));
     return mt_alloc_open(&p->alloc, p->source, spec, err);
@@ -237,7 +237,7 @@ static void say_word(const char *name, const char *words, unsigned n) {
 }
 
 static void say_generation(const predict *p) {
-    const mt_hf_options *hf = &p->hf;
+    const mt_predict_options *hf = &p->hf;
     say_word("attn", ATTNS, p->o.attn);
     say_word("cache", CACHES, p->o.cache);
     cli_say_number(cli_comments, "batch", hf->batch);
@@ -250,7 +250,7 @@ static void say_generation(const predict *p) {
 }
 
 static void say_device(const predict *p) {
-    const mt_hf_workspaces *w = &p->hf.workspaces;
+    const mt_predict_workspaces *w = &p->hf.workspaces;
     char lt[48] = "the same";
     if (!w->shared)
         snprintf(lt, sizeof lt, "%" PRIu64, w->lt);
@@ -263,9 +263,9 @@ static void say_device(const predict *p) {
     cli_say(cli_comments, MT_VALUE_TEXT, "units", "bytes");
 }
 
-#define COUNTER(name) { #name, MT_CELL_U64, offsetof(mt_hf_row, name), 0 },
-static const mt_column columns[] = { { "step", MT_CELL_I64, offsetof(mt_hf_row, step), 0 },
-                                     COUNTER(tokens) MT_HF_COLUMNS(COUNTER){ .name = NULL } };
+#define COUNTER(name) { #name, MT_CELL_U64, offsetof(mt_predict_row, name), 0 },
+static const mt_column columns[] = { { "step", MT_CELL_I64, offsetof(mt_predict_row, step), 0 },
+                                     COUNTER(tokens) MT_PREDICT_COLUMNS(COUNTER){ .name = NULL } };
 
 static void print_header(const predict *p) {
     if (!p->o.csv) {
@@ -277,7 +277,7 @@ static void print_header(const predict *p) {
     mt_columns_names(stdout, columns, p->o.csv ? MT_CSV : MT_TSV);
 }
 
-static mt_status on_row(void *context, const mt_hf_row *row) {
+static mt_status on_row(void *context, const mt_predict_row *row) {
     predict *p = context;
     if (p->refusals == 0 && p->source->refusals > 0)
         p->full_step = row->step;
@@ -295,7 +295,7 @@ static mt_status on_row(void *context, const mt_hf_row *row) {
 
 static mt_status run(predict *p, mt_error *err) {
     print_header(p);
-    mt_status status = mt_hf_run(p->alloc, &p->hf, on_row, p, err);
+    mt_status status = mt_predict_run(p->alloc, &p->hf, on_row, p, err);
     if (status == MT_OK)
         status = mt_alloc_check(p->alloc, err);
     if (status != MT_OK && !p->o.csv)
@@ -309,7 +309,7 @@ static mt_status run(predict *p, mt_error *err) {
 }
 
 int cli_predict(int argc, char **argv) {
-    predict p = { .o = { .model = "gpt2", .release = MT_HF_TORCH_2_15, .capability = 1 } };
+    predict p = { .o = { .model = "gpt2", .release = MT_TORCH_2_15, .capability = 1 } };
     mt_error err = { 0 };
     cli_parse(&usage, argc, argv, &p.o);
     mt_status status = prepare(&p, &err);

@@ -2,7 +2,8 @@
  *
  * PyTorch hands both libraries scratch memory from its own allocator. Up to 2.14 that memory is
  * taken at the first call and stays; 2.15 takes it for each call, unless
- * TORCH_CUBLAS_WORKSPACE_CACHE is 1. cuBLASLt serves products with a bias, cuBLAS all others. */
+ * TORCH_CUBLAS_WORKSPACE_CACHE is 1. cuBLASLt serves addmm with a bias, cuBLAS all other matmuls.
+ * Sizes and their reading are those of PyTorch's CublasHandlePool.cpp and CUDABlas.cpp. */
 #include "predict/internal.h"
 
 #include <errno.h>
@@ -42,11 +43,11 @@ static bool read_pairs(const char *text, uint64_t *bytes) {
     return any;
 }
 
-static uint64_t blas_bytes(const char *config, mt_hf_release release, uint32_t cc) {
+static uint64_t blas_bytes(const char *config, mt_predict_release release, uint32_t cc) {
     uint64_t bytes;
     if (config != NULL && read_pairs(config, &bytes))
         return bytes;
-    bool large = cc / 10 == 9 || (cc / 10 > 9 && release >= MT_HF_TORCH_2_15);
+    bool large = cc / 10 == 9 || (cc / 10 > 9 && release >= MT_TORCH_2_15);
     return large ? 32 * MT_MIB : 2 * 4 * MT_MIB + 8 * 16 * MT_KIB;
 }
 
@@ -70,11 +71,11 @@ static bool is(const char *text, const char *word) {
     return text != NULL && strcmp(text, word) == 0;
 }
 
-mt_status mt_hf_read_workspaces(mt_hf_workspaces *w, const mt_hf_environment *e,
-                                mt_hf_release release, uint32_t cc, mt_error *err) {
-    *w = (mt_hf_workspaces){ .blas = blas_bytes(e->blas_config, release, cc) };
+mt_status mt_predict_read_workspaces(mt_predict_workspaces *w, const mt_predict_environment *e,
+                                     mt_predict_release release, uint32_t cc, mt_error *err) {
+    *w = (mt_predict_workspaces){ .blas = blas_bytes(e->blas_config, release, cc) };
     MT_TRY(lt_bytes(e->lt_size, &w->lt, err));
-    if (release == MT_HF_TORCH_2_11) {
+    if (release == MT_TORCH_2_11) {
         /* Sharing is on by default, but only the limit on the size follows from that. */
         w->kept = w->blas_first = true;
         w->shared = is(e->lt_unified, "1");
@@ -89,26 +90,26 @@ mt_status mt_hf_read_workspaces(mt_hf_workspaces *w, const mt_hf_environment *e,
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-static void call(hf *t, uint64_t bytes, mt_mem *kept) {
+static void call(pass *t, uint64_t bytes, mt_mem *kept) {
     if (!t->o->workspaces.kept) {
-        mt_mem m = hf_new(t, MT_WORKSPACE, bytes);
-        hf_drop(t, &m);
+        mt_mem m = pass_new(t, MT_WORKSPACE, bytes);
+        pass_drop(t, &m);
     } else if (kept->handle == 0) {
         int32_t layer = t->layer;
         t->layer = -1;
-        *kept = hf_new(t, MT_WORKSPACE, bytes);
+        *kept = pass_new(t, MT_WORKSPACE, bytes);
         t->layer = layer;
     }
 }
 
-void hf_call_blas(hf *t) {
+void pass_call_blas(pass *t) {
     call(t, t->o->workspaces.blas, &t->blas);
 }
 
-void hf_call_lt(hf *t) {
-    const mt_hf_workspaces *w = &t->o->workspaces;
+void pass_call_lt(pass *t) {
+    const mt_predict_workspaces *w = &t->o->workspaces;
     if (w->blas_first || w->shared)
-        hf_call_blas(t);
+        pass_call_blas(t);
     if (!w->shared)
         call(t, w->lt, &t->lt);
 }

@@ -27,7 +27,7 @@
 /* ---- a run, described by the header of a recording ------------------------------------------ */
 
 typedef struct recorded_run {
-    mt_hf_options o;
+    mt_predict_options o;
     uint64_t capacity;
     char policy[512];
     uint32_t contexts[CONTEXTS_MOST];
@@ -74,13 +74,13 @@ static const char *variable(const char *header, const char *name, char *out, siz
 
 static void read_environment(recorded_run *r, const char *header, const char *release) {
     char a[64], b[64], c[64], d[64], settings[400];
-    mt_hf_environment e = {
+    mt_predict_environment e = {
         .blas_config = variable(header, "CUBLAS_WORKSPACE_CONFIG", a, sizeof a),
         .blas_cache = variable(header, "TORCH_CUBLAS_WORKSPACE_CACHE", b, sizeof b),
         .lt_size = variable(header, "CUBLASLT_WORKSPACE_SIZE", c, sizeof c),
         .lt_unified = variable(header, "TORCH_CUBLASLT_UNIFIED_WORKSPACE", d, sizeof d),
     };
-    assert_int_equal(mt_hf_read_workspaces(&r->o.workspaces, &e, r->o.release, r->o.cc, NULL),
+    assert_int_equal(mt_predict_read_workspaces(&r->o.workspaces, &e, r->o.release, r->o.cc, NULL),
                      MT_OK);
     bool any = variable(header, "PYTORCH_CUDA_ALLOC_CONF", settings, sizeof settings) != NULL ||
                variable(header, "PYTORCH_ALLOC_CONF", settings, sizeof settings) != NULL;
@@ -104,7 +104,7 @@ static void read_header(recorded_run *r, const char *header) {
     read_model(&r->o.model, header);
     assert_true(value_of(header, "torch ", ".", text, sizeof text));
     assert_true(value_of(header, "torch 2.", ".", text, sizeof text));
-    r->o.release = strcmp(text, "11") == 0 ? MT_HF_TORCH_2_11 : MT_HF_TORCH_2_15;
+    r->o.release = strcmp(text, "11") == 0 ? MT_TORCH_2_11 : MT_TORCH_2_15;
     snprintf(release, sizeof release, "2.%.8s", text);
     assert_true(value_of(header, "capability ", "; ", text, sizeof text));
     assert_int_equal(sscanf(text, "%u.%u", &major, &minor), 2);
@@ -114,10 +114,10 @@ static void read_header(recorded_run *r, const char *header) {
     r->o.prompt = (uint32_t)number_of(header, "prompt=", 1);
     r->o.ctx = (uint32_t)number_of(header, "total=", r->o.model.positions);
     r->o.multiprocessors = (uint32_t)number_of(header, "multiprocessors=", 0);
-    r->o.attn = strstr(header, "attn_implementation=eager") != NULL ? MT_HF_EAGER : MT_HF_SDPA;
-    r->o.cache = strstr(header, "cache=static") != NULL ? MT_HF_STATIC
-                 : strstr(header, "cache=none") != NULL ? MT_HF_NONE
-                                                        : MT_HF_DYNAMIC;
+    r->o.attn = strstr(header, "attn_implementation=eager") != NULL ? MT_ATTN_EAGER : MT_ATTN_SDPA;
+    r->o.cache = strstr(header, "cache=static") != NULL ? MT_CACHE_STATIC
+                 : strstr(header, "cache=none") != NULL ? MT_CACHE_NONE
+                                                        : MT_CACHE_DYNAMIC;
     r->o.contexts = r->contexts;
     read_lengths(r, header);
     read_environment(r, header, release);
@@ -173,14 +173,14 @@ static void on_event(void *context, const mt_event *e) {
     }
 }
 
-static mt_status on_row(void *context, const mt_hf_row *row) {
+static mt_status on_row(void *context, const mt_predict_row *row) {
     writer *w = context;
     char step[24], *at = w->last, *end = w->last + sizeof w->last;
     snprintf(step, sizeof step, "%" PRId64, row->step);
     at +=
         snprintf(at, (size_t)(end - at), "%s %" PRIu64, row->step < 0 ? "load" : step, row->tokens);
 #define X(name) at += snprintf(at, (size_t)(end - at), " %" PRIu64, row->name);
-    MT_HF_COLUMNS(X)
+    MT_PREDICT_COLUMNS(X)
 #undef X
     put(w, "%s%s\n", w->events ? "= " : "", w->last);
     return MT_OK;
@@ -194,7 +194,7 @@ static mt_status carry_out(const recorded_run *r, writer *w, mt_error *err) {
         fail_msg("%s", err->text);
     if (w->events)
         mt_alloc_listen(a, (mt_listener){ on_event, w });
-    mt_status status = mt_hf_run(a, &r->o, on_row, w, err);
+    mt_status status = mt_predict_run(a, &r->o, on_row, w, err);
     mt_alloc_unlisten(a);
     if (status == MT_OK)
         assert_int_equal(mt_alloc_check(a, err), MT_OK);
@@ -258,7 +258,7 @@ static void check_recording(const char *path) {
         fail_msg("%s", err.text);
     char *body = body_of(data, header, sizeof header);
     read_header(&r, header);
-    if (r.o.cache == MT_HF_NONE)
+    if (r.o.cache == MT_CACHE_NONE)
         lengths_of_rows(&r, body, w.events);
     if (carry_out(&r, &w, &err) != MT_OK)
         fail_msg("%s: %s", path, err.text);
@@ -484,11 +484,11 @@ static void test_kept(void **state) {
 
 /* ---- workspaces ----------------------------------------------------------------------------- */
 
-static mt_hf_workspaces workspaces(mt_hf_release release, uint32_t cc, const char *config,
-                                   const char *cache, const char *lt, const char *unified) {
-    mt_hf_workspaces w;
-    mt_hf_environment e = { config, cache, lt, unified };
-    assert_int_equal(mt_hf_read_workspaces(&w, &e, release, cc, NULL), MT_OK);
+static mt_predict_workspaces workspaces(mt_predict_release release, uint32_t cc, const char *config,
+                                        const char *cache, const char *lt, const char *unified) {
+    mt_predict_workspaces w;
+    mt_predict_environment e = { config, cache, lt, unified };
+    assert_int_equal(mt_predict_read_workspaces(&w, &e, release, cc, NULL), MT_OK);
     return w;
 }
 
@@ -508,33 +508,33 @@ static void test_workspace_sizes(void **state) {
         { ":16", 8519680 },
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        assert_int_equal(workspaces(MT_HF_TORCH_2_15, 86, sizes[i].config, NULL, NULL, NULL).blas,
+        assert_int_equal(workspaces(MT_TORCH_2_15, 86, sizes[i].config, NULL, NULL, NULL).blas,
                          sizes[i].bytes);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_15, 90, NULL, NULL, NULL, NULL).blas, 33554432);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_15, 120, NULL, NULL, NULL, NULL).blas, 33554432);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_11, 120, NULL, NULL, NULL, NULL).blas, 8519680);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_15, 86, NULL, NULL, "4096", NULL).lt, 4194304);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_15, 86, NULL, NULL, "1.5", NULL).lt, 1024);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_15, 86, NULL, NULL, "none", NULL).lt, 1048576);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_11, 86, ":16:8", NULL, NULL, NULL).lt, 131072);
-    assert_int_equal(workspaces(MT_HF_TORCH_2_11, 86, ":16:8", NULL, NULL, "0").lt, 1048576);
+    assert_int_equal(workspaces(MT_TORCH_2_15, 90, NULL, NULL, NULL, NULL).blas, 33554432);
+    assert_int_equal(workspaces(MT_TORCH_2_15, 120, NULL, NULL, NULL, NULL).blas, 33554432);
+    assert_int_equal(workspaces(MT_TORCH_2_11, 120, NULL, NULL, NULL, NULL).blas, 8519680);
+    assert_int_equal(workspaces(MT_TORCH_2_15, 86, NULL, NULL, "4096", NULL).lt, 4194304);
+    assert_int_equal(workspaces(MT_TORCH_2_15, 86, NULL, NULL, "1.5", NULL).lt, 1024);
+    assert_int_equal(workspaces(MT_TORCH_2_15, 86, NULL, NULL, "none", NULL).lt, 1048576);
+    assert_int_equal(workspaces(MT_TORCH_2_11, 86, ":16:8", NULL, NULL, NULL).lt, 131072);
+    assert_int_equal(workspaces(MT_TORCH_2_11, 86, ":16:8", NULL, NULL, "0").lt, 1048576);
 }
 
 static void test_workspace_lifetimes(void **state) {
     (void)state;
-    mt_hf_workspaces w = workspaces(MT_HF_TORCH_2_15, 86, NULL, NULL, NULL, NULL);
+    mt_predict_workspaces w = workspaces(MT_TORCH_2_15, 86, NULL, NULL, NULL, NULL);
     assert_false(w.kept || w.shared || w.blas_first);
-    assert_false(workspaces(MT_HF_TORCH_2_15, 86, NULL, "yes", NULL, NULL).kept);
-    w = workspaces(MT_HF_TORCH_2_15, 86, NULL, "1", NULL, NULL);
+    assert_false(workspaces(MT_TORCH_2_15, 86, NULL, "yes", NULL, NULL).kept);
+    w = workspaces(MT_TORCH_2_15, 86, NULL, "1", NULL, NULL);
     assert_true(w.kept && w.shared);
-    w = workspaces(MT_HF_TORCH_2_15, 86, NULL, "1", NULL, "0");
+    w = workspaces(MT_TORCH_2_15, 86, NULL, "1", NULL, "0");
     assert_true(w.kept && !w.shared && !w.blas_first);
-    w = workspaces(MT_HF_TORCH_2_11, 86, NULL, "0", NULL, NULL);
+    w = workspaces(MT_TORCH_2_11, 86, NULL, "0", NULL, NULL);
     assert_true(w.kept && !w.shared && w.blas_first);
-    assert_true(workspaces(MT_HF_TORCH_2_11, 86, NULL, NULL, NULL, "1").shared);
+    assert_true(workspaces(MT_TORCH_2_11, 86, NULL, NULL, NULL, "1").shared);
     mt_error err;
-    mt_hf_environment e = { .lt_size = "-5" };
-    assert_int_equal(mt_hf_read_workspaces(&w, &e, MT_HF_TORCH_2_15, 86, &err), MT_BAD);
+    mt_predict_environment e = { .lt_size = "-5" };
+    assert_int_equal(mt_predict_read_workspaces(&w, &e, MT_TORCH_2_15, 86, &err), MT_BAD);
 }
 
 /* ---- what cannot be run --------------------------------------------------------------------- */
@@ -552,7 +552,7 @@ static void test_refusals(void **state) {
         mt_error err = { 0 };
         snprintf(header, sizeof header, "torch 2.15.0 capability 9.0; %s", headers[i]);
         read_header(&r, header);
-        assert_int_equal(mt_hf_check(&r.o, &err), MT_BAD);
+        assert_int_equal(mt_predict_check(&r.o, &err), MT_BAD);
         assert_true(err.text[0] != '\0');
     }
 }

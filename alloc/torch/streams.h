@@ -1,8 +1,10 @@
 /* streams.h - a set of streams in the order in which PyTorch's hash table visits them.
  *
- * PyTorch keeps the streams that use a block, and those with unfinished frees, in open-addressing
- * tables with Fibonacci hashing and bounded distances; the slots' order is the order of completion.
- * The table doubles when more than half full and never shrinks. */
+ * PyTorch keeps the streams that use a block, and those with unfinished frees, in sets that are
+ * c10's ska::flat_hash_map: open addressing with Fibonacci hashing, where an entry nearer to its
+ * own slot makes room for one farther away; a distance has a limit of log2(slots), 4 at least. The
+ * slots' order is the order of completion. The table doubles when more than half full and never
+ * shrinks. */
 #ifndef MT_ALLOC_TORCH_STREAMS_H
 #define MT_ALLOC_TORCH_STREAMS_H
 
