@@ -74,7 +74,7 @@ typedef struct run_out {
     mt_form form;
     mt_table *table;
     mt_trace *trace;
-    mt_json *json;
+    mt_run_json *json;
     mt_summary *summary;
     cli_progress progress;
     bool columns_printed;
@@ -95,11 +95,11 @@ static void to_trace(void *context, const char *name, const char *value, mt_valu
 }
 
 static void to_json(void *context, const char *name, const char *value, mt_value_kind kind) {
-    mt_json_header(context, name, value, kind);
+    mt_run_json_header(context, name, value, kind);
 }
 
 static void to_json_notes(void *context, const char *name, const char *value, mt_value_kind kind) {
-    mt_json_note(context, name, value, kind);
+    mt_run_json_note(context, name, value, kind);
 }
 
 /* The line that names the columns is the last of the header: right before the first row. */
@@ -117,7 +117,7 @@ static void on_row(void *context, const mt_row *row) {
         out->full_step = row->step;
     out->refusals = refusals;
     if (out->form == MT_JSON) {
-        mt_json_row(out->json, row);
+        mt_run_json_row(out->json, row);
         return;
     }
     if (row->step >= 0 || out->form == MT_CSV)
@@ -153,7 +153,7 @@ static mt_status open_outputs(run_out *out, mt_error *err) {
         mt_alloc_stamp(s->alloc, s->o.trace_time);
     }
     if (out->form == MT_JSON)
-        return mt_json_open(&out->json, stdout, MT_VERSION, err);
+        return mt_run_json_open(&out->json, stdout, MT_VERSION, err);
     return MT_OK;
 }
 
@@ -200,7 +200,7 @@ static mt_status close_stdout(run_out *out, mt_status status) {
     out->refusals = s->source->refusals;
     if (out->form == MT_JSON) {
         say_end(out, (cli_sink){ to_json_notes, out->json });
-        mt_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal, NULL);
+        mt_run_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal, NULL);
     } else {
         print_columns(out);
         if (out->form == MT_DAT)

@@ -300,11 +300,11 @@ typedef struct sweep {
     grid g;
     sweep_options o;
     mt_form form;
+    mt_json json;
     mt_column columns[COLUMNS];
     pthread_mutex_t lock; /* of all below, and of stdout */
     cli_progress progress;
     size_t done, next; /* rows that are run; the first that was not looked at for printing */
-    bool first;        /* no row is printed yet */
     mt_status status;  /* the first failure met */
     mt_error err;
 } sweep;
@@ -325,10 +325,12 @@ static void print_row(sweep *s, size_t t) {
         l.number[CAPACITY] = run.capacity;
         l.number[CTX] = strtoull(l.axis[CTX], NULL, 10);
     }
-    if (s->form == MT_JSON)
-        fputs(s->first ? "[\n" : ",\n", stdout);
-    mt_columns_row(stdout, s->columns, &l, s->form);
-    s->first = false;
+    if (s->form == MT_JSON) {
+        mt_json_line(&s->json);
+        mt_columns_object(&s->json, NULL, s->columns, &l);
+    } else {
+        mt_columns_row(stdout, s->columns, &l, s->form);
+    }
 }
 
 /* Prints the rows that come next and are there; at the end all that are there. */
@@ -346,15 +348,24 @@ static void print_begin(sweep *s) {
         cli_say_command(cli_comments, "sweep");
         cli_say(cli_comments, MT_VALUE_TEXT, "units", "bytes");
     }
-    if (s->form != MT_JSON)
+    if (s->form == MT_JSON) {
+        mt_json_to_file(&s->json, stdout);
+        mt_json_begin_array(&s->json, NULL);
+    } else {
         mt_columns_names(stdout, s->columns, s->form);
+    }
 }
 
 static void print_end(sweep *s) {
     print_rows(s, true);
-    if (s->form == MT_JSON)
-        printf("%s\n]\n", s->first ? "[" : "");
-    else if (s->form == MT_DAT && cli_ending(s->status) != NULL)
+    if (s->form == MT_JSON) {
+        mt_json_line(&s->json);
+        mt_json_end(&s->json);
+        bool failed = s->status != MT_OK;
+        mt_status status = mt_json_finish(&s->json, failed ? NULL : &s->err);
+        s->status = failed ? s->status : status;
+    }
+    if (s->form == MT_DAT && cli_ending(s->status) != NULL)
         printf("# %s\n", cli_ending(s->status));
 }
 
@@ -437,7 +448,7 @@ static void tell_capacity(const sweep *s) {
 }
 
 int cli_sweep(int argc, char **argv) {
-    sweep s = { .first = true, .lock = PTHREAD_MUTEX_INITIALIZER };
+    sweep s = { .lock = PTHREAD_MUTEX_INITIALIZER };
     cli_parse(&usage, argc, argv, &s.o);
     s.form = s.o.csv ? MT_CSV : s.o.json ? MT_JSON : MT_DAT;
     s.status = read_axes(&s.g, &s.o, &s.err);

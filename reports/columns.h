@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/json.h"
+
 typedef enum mt_form { MT_DAT, MT_TSV, MT_CSV, MT_JSON } mt_form;
 
 typedef enum mt_cell {
@@ -33,14 +35,16 @@ typedef struct mt_column {
     int decimals; /* of MT_CELL_REAL */
 } mt_column;
 
-/* Writes the names: a whole line, or for JSON ["a", "b"]. */
+/* Write the names and a row, each a whole line; not for MT_JSON. */
 void mt_columns_names(FILE *out, const mt_column *columns, mt_form form);
-
-/* Writes a row: a whole line, or for JSON an object without a newline. */
 void mt_columns_row(FILE *out, const mt_column *columns, const void *row, mt_form form);
 
+/* JSON's forms of them: an array, and an object with the names as keys. */
+void mt_columns_array(mt_json *j, const char *key, const mt_column *columns);
+void mt_columns_object(mt_json *j, const char *key, const mt_column *columns, const void *row);
+
 /* Writes a value as a cell of a form: a blank or control character that would part cells of a dat
- * or tsv file becomes \xNN, a csv value is quoted where it must be, JSON is a string. */
+ * or tsv file becomes \xNN, a csv value is quoted where it must be. */
 void mt_columns_text(FILE *out, const char *text, mt_form form);
 
 #endif

@@ -5,198 +5,173 @@
 #include "reports/json.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef enum stage { OPTIONS, LOAD, ROWS, NOTES, END } stage;
 
-struct mt_json {
+struct mt_run_json {
+    mt_json json;
     FILE *file;
     stage stage;
-    uint64_t items; /* of the open part so far */
+    bool loaded; /* the row of step -1 is written */
 };
 
-/* ---------------------------------------------------------------- strings */
-
-/* Length of the UTF-8 character at text: 0 when there is none (overlong forms, surrogates and what
- * is beyond U+10FFFF included). */
-static int character(const unsigned char *text) {
-    unsigned first = text[0], second = first < 0x80 ? 0 : text[1];
-    int length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (first > 0xf4 || (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
-        return 0;
-    for (int i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
-void mt_json_string(FILE *file, const char *text) {
-    const unsigned char *at = (const unsigned char *)text;
-    fputc('"', file);
-    while (*at != '\0') {
-        int length = character(at);
-        if (length == 0)
-            fputs("\\ufffd", file);
-        else if (*at == '"' || *at == '\\')
-            fprintf(file, "\\%c", *at);
-        else if (*at < ' ' || *at == 0x7f)
-            fprintf(file, "\\u%04x", (unsigned)*at);
-        else
-            fwrite(at, 1, (size_t)length, file);
-        at += length == 0 ? 1 : length;
-    }
-    fputc('"', file);
-}
-
-/* ---------------------------------------------------------------- parts */
-
 /* Goes on to a later part. */
-static void advance(mt_json *j, stage stage) {
-    if (j->stage == OPTIONS && stage > OPTIONS) {
-        fputs("},\n\"columns\": ", j->file);
-        mt_columns_names(j->file, mt_table_columns, MT_JSON);
-        fputs(",\n\"load\": ", j->file);
-        j->stage = LOAD;
-        j->items = 0;
+static void advance(mt_run_json *r, stage stage) {
+    mt_json *j = &r->json;
+    if (r->stage == OPTIONS && stage > OPTIONS) {
+        mt_json_end(j);
+        mt_json_line(j);
+        mt_columns_array(j, "columns", mt_table_columns);
+        mt_json_line(j);
+        r->stage = LOAD;
     }
-    if (j->stage == LOAD && stage > LOAD) {
-        fprintf(j->file, "%s,\n\"rows\": [", j->items == 0 ? "null" : "");
-        j->stage = ROWS;
-        j->items = 0;
+    if (r->stage == LOAD && stage > LOAD) {
+        if (!r->loaded)
+            mt_json_null(j, "load");
+        mt_json_line(j);
+        mt_json_begin_array(j, "rows");
+        r->stage = ROWS;
     }
-    if (j->stage == ROWS && stage > ROWS) {
-        fputs("],\n\"notes\": {", j->file);
-        j->stage = NOTES;
-        j->items = 0;
+    if (r->stage == ROWS && stage > ROWS) {
+        mt_json_end(j);
+        mt_json_line(j);
+        mt_json_begin_object(j, "notes");
+        r->stage = NOTES;
     }
-    if (j->stage == NOTES && stage > NOTES) {
-        fputs("},\n", j->file);
-        j->stage = END;
+    if (r->stage == NOTES && stage > NOTES) {
+        mt_json_end(j);
+        r->stage = END;
     }
 }
 
-mt_status mt_json_open(mt_json **out, FILE *file, const char *version, mt_error *err) {
-    mt_json *j = *out = calloc(1, sizeof *j);
-    if (j == NULL)
-        return mt_fail(err, MT_FAILED, "not enough memory to write JSON");
-    j->file = file;
-    fputs("{\"program\": \"memtrace\", \"version\": ", file);
-    mt_json_string(file, version);
-    fputs(",\n\"options\": {", file);
+mt_status mt_run_json_open(mt_run_json **out, FILE *file, const char *version, mt_error *err) {
+    mt_run_json *r = *out = calloc(1, sizeof *r);
+    if (r == NULL)
+        return mt_no_memory(err, "writing JSON");
+    mt_json *j = &r->json;
+    r->file = file;
+    mt_json_to_file(j, file);
+    mt_json_begin_object(j, NULL);
+    mt_json_text(j, "program", "memtrace");
+    mt_json_text(j, "version", version);
+    mt_json_line(j);
+    mt_json_begin_object(j, "options");
     return MT_OK;
-}
-
-/* The number that text begins with. */
-static void write_number(FILE *file, const char *text) {
-    text += *text == '+';
-    fprintf(file, "%.*s", (int)strspn(text, "-0123456789"), text);
-}
-
-/* A name as a key: blanks and hyphens are underscores. */
-static void write_key(FILE *file, const char *name) {
-    fputc('"', file);
-    for (; *name != '\0'; name++)
-        fputc(*name == ' ' || *name == '-' ? '_' : *name, file);
-    fputs("\": ", file);
 }
 
 static void write_member(mt_json *j, const char *name, const char *value, mt_value_kind kind) {
-    fputs(j->items++ == 0 ? "\n  " : ",\n  ", j->file);
-    write_key(j->file, name);
-    if (kind == MT_VALUE_NUMBER)
-        write_number(j->file, value);
+    char key[64];
+    size_t n = 0;
+    for (; name[n] != '\0' && n + 1 < sizeof key; n++)
+        key[n] = name[n] == ' ' || name[n] == '-' ? '_' : name[n];
+    key[n] = '\0';
+    mt_json_line(j);
+    if (kind == MT_VALUE_TEXT)
+        mt_json_text(j, key, value);
     else if (kind == MT_VALUE_SWITCH)
-        fputs(strcmp(value, "on") == 0 ? "true" : "false", j->file);
+        mt_json_bool(j, key, strcmp(value, "on") == 0);
+    else if (value[0] == '-')
+        mt_json_signed(j, key, strtoll(value, NULL, 10));
     else
-        mt_json_string(j->file, value);
+        mt_json_unsigned(j, key, strtoull(value, NULL, 10));
 }
 
-void mt_json_header(mt_json *j, const char *name, const char *value, mt_value_kind kind) {
-    if (j->stage == OPTIONS)
-        write_member(j, name, value, kind);
+void mt_run_json_header(mt_run_json *r, const char *name, const char *value, mt_value_kind kind) {
+    if (r->stage == OPTIONS)
+        write_member(&r->json, name, value, kind);
 }
 
-void mt_json_note(mt_json *j, const char *name, const char *value, mt_value_kind kind) {
-    advance(j, NOTES);
-    if (j->stage == NOTES)
-        write_member(j, name, value, kind);
+void mt_run_json_note(mt_run_json *r, const char *name, const char *value, mt_value_kind kind) {
+    advance(r, NOTES);
+    if (r->stage == NOTES)
+        write_member(&r->json, name, value, kind);
 }
 
-void mt_json_row(mt_json *j, const mt_row *row) {
-    advance(j, LOAD);
-    if (row->step >= 0)
-        advance(j, ROWS);
-    else if (j->stage != LOAD || j->items > 0)
-        return;
-    if (j->stage == ROWS)
-        fputs(j->items == 0 ? "\n  " : ",\n  ", j->file);
-    mt_columns_row(j->file, mt_table_columns, row, MT_JSON);
-    j->items++;
+void mt_run_json_row(mt_run_json *r, const mt_row *row) {
+    advance(r, row->step >= 0 ? ROWS : LOAD);
+    if (r->stage == ROWS && row->step >= 0) {
+        mt_json_line(&r->json);
+        mt_columns_object(&r->json, NULL, mt_table_columns, row);
+    } else if (r->stage == LOAD && !r->loaded) {
+        mt_columns_object(&r->json, "load", mt_table_columns, row);
+        r->loaded = true;
+    }
 }
 
-static void write_refusal(FILE *file, const mt_refusal *r) {
+static void write_refusal(mt_json *j, const mt_refusal *r) {
     if (r == NULL) {
-        fputs("null", file);
+        mt_json_null(j, "refusal");
         return;
     }
-    fprintf(file,
-            "{\"step\": %" PRId32 ", \"tag\": \"%s\", \"layer\": %" PRId32
-            ", \"requested\": %" PRIu64 ", \"rounded\": %" PRIu64 ", \"segment\": %" PRIu64,
-            r->step, mt_tag_name(r->request.tag), r->request.layer, r->request.bytes, r->rounded,
-            r->segment);
-    fprintf(file,
-            ", \"capacity\": %" PRIu64 ", \"source_free\": %" PRIu64 ", \"reserved\": %" PRIu64
-            ", \"free_total\": %" PRIu64 ", \"largest_free\": %" PRIu64 "}",
-            r->capacity, r->source_free, r->reserved, r->free_total, r->largest_free);
+    mt_json_begin_object(j, "refusal");
+    mt_json_signed(j, "step", r->step);
+    mt_json_text(j, "tag", mt_tag_name(r->request.tag));
+    mt_json_signed(j, "layer", r->request.layer);
+    mt_json_unsigned(j, "requested", r->request.bytes);
+    mt_json_unsigned(j, "rounded", r->rounded);
+    mt_json_unsigned(j, "segment", r->segment);
+    mt_json_unsigned(j, "capacity", r->capacity);
+    mt_json_unsigned(j, "source_free", r->source_free);
+    mt_json_unsigned(j, "reserved", r->reserved);
+    mt_json_unsigned(j, "free_total", r->free_total);
+    mt_json_unsigned(j, "largest_free", r->largest_free);
+    mt_json_end(j);
 }
 
-static void write_count(FILE *file, const char *name, const mt_count *c) {
-    fprintf(file,
-            "\"%s\": {\"current\": %" PRIu64 ", \"peak\": %" PRIu64 ", \"total\": %" PRIu64 "}",
-            name, c->current, c->peak, c->total);
+static void write_count(mt_json *j, const char *name, const mt_count *c) {
+    mt_json_line(j);
+    mt_json_begin_object(j, name);
+    mt_json_unsigned(j, "current", c->current);
+    mt_json_unsigned(j, "peak", c->peak);
+    mt_json_unsigned(j, "total", c->total);
+    mt_json_end(j);
 }
 
-static void write_summary(FILE *file, const mt_ledger *l) {
+static void write_summary(mt_json *j, const mt_ledger *l) {
     uint64_t sum = l->rounding + l->split + l->cached;
-    fputs("{\"tags\": {", file);
+    mt_json_begin_object(j, "summary");
+    mt_json_begin_object(j, "tags");
     for (int i = 0; i < MT_TAGS; i++) {
-        fputs(i == 0 ? "\n  " : ",\n  ", file);
-        write_count(file, mt_tag_name((mt_tag)i), &l->tag[i]);
+        write_count(j, mt_tag_name((mt_tag)i), &l->tag[i]);
         sum += l->tag[i].current;
     }
-    fputs("},\n  ", file);
-    write_count(file, "requested", &l->requested);
-    fputs(",\n  ", file);
-    write_count(file, "reserved", &l->reserved);
-    fprintf(file,
-            ",\n  \"rounding\": %" PRIu64 ", \"split\": %" PRIu64 ", \"cached\": %" PRIu64
-            ", \"unexplained\": %" PRId64,
-            l->rounding, l->split, l->cached, (int64_t)(l->reserved.current - sum));
-    fprintf(file,
-            ",\n  \"segments\": %" PRIu64 ", \"segment_events\": %" PRIu64 ", \"allocs\": %" PRIu64
-            ", \"frees\": %" PRIu64 ", \"ooms\": %" PRIu64 "}",
-            l->segments, l->segment_events, l->allocs, l->frees, l->ooms);
+    mt_json_end(j);
+    write_count(j, "requested", &l->requested);
+    write_count(j, "reserved", &l->reserved);
+    mt_json_line(j);
+    mt_json_unsigned(j, "rounding", l->rounding);
+    mt_json_unsigned(j, "split", l->split);
+    mt_json_unsigned(j, "cached", l->cached);
+    mt_json_signed(j, "unexplained", (int64_t)(l->reserved.current - sum));
+    mt_json_line(j);
+    mt_json_unsigned(j, "segments", l->segments);
+    mt_json_unsigned(j, "segment_events", l->segment_events);
+    mt_json_unsigned(j, "allocs", l->allocs);
+    mt_json_unsigned(j, "frees", l->frees);
+    mt_json_unsigned(j, "ooms", l->ooms);
+    mt_json_end(j);
 }
 
-mt_status mt_json_close(mt_json *j, const mt_ledger *ledger, const char *ended,
-                        const mt_refusal *refusal, mt_error *err) {
-    FILE *file = j->file;
-    advance(j, END);
-    free(j);
-    fputs("\"ended\": ", file);
-    mt_json_string(file, ended);
-    fputs(",\n\"refusal\": ", file);
-    write_refusal(file, refusal);
-    fputs(",\n\"summary\": ", file);
+mt_status mt_run_json_close(mt_run_json *r, const mt_ledger *ledger, const char *ended,
+                            const mt_refusal *refusal, mt_error *err) {
+    mt_json *j = &r->json;
+    FILE *file = r->file;
+    advance(r, END);
+    mt_json_line(j);
+    mt_json_text(j, "ended", ended);
+    mt_json_line(j);
+    write_refusal(j, refusal);
+    mt_json_line(j);
     if (ledger != NULL)
-        write_summary(file, ledger);
+        write_summary(j, ledger);
     else
-        fputs("null", file);
-    fputs("}\n", file);
+        mt_json_null(j, "summary");
+    mt_json_end(j);
+    mt_status status = mt_json_finish(j, err);
+    free(r);
     if (fflush(file) != 0 || ferror(file))
         return mt_fail(err, MT_FAILED, "JSON cannot be written: %s", strerror(errno));
-    return MT_OK;
+    return status;
 }

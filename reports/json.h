@@ -23,13 +23,10 @@
 #include "alloc/alloc.h"
 #include "reports/table.h"
 
-typedef struct mt_json mt_json;
-
-/* Writes text as a JSON string, quotes included. */
-void mt_json_string(FILE *file, const char *text);
+typedef struct mt_run_json mt_run_json;
 
 /* Begins the object on out, which stays the caller's. */
-mt_status mt_json_open(mt_json **out, FILE *file, const char *version, mt_error *err);
+mt_status mt_run_json_open(mt_run_json **out, FILE *file, const char *version, mt_error *err);
 
 /* How a value is written: as a string; as the number that its text begins with, a + and what
  * follows the digits left out; as true for "on", else false. */
@@ -37,15 +34,15 @@ typedef enum mt_value_kind { MT_VALUE_TEXT, MT_VALUE_NUMBER, MT_VALUE_SWITCH } m
 
 /* One of the options, before the first row, and one of the notes, after the last. Each name once;
  * its blanks and hyphens become underscores. */
-void mt_json_header(mt_json *j, const char *name, const char *value, mt_value_kind kind);
-void mt_json_note(mt_json *j, const char *name, const char *value, mt_value_kind kind);
+void mt_run_json_header(mt_run_json *r, const char *name, const char *value, mt_value_kind kind);
+void mt_run_json_note(mt_run_json *r, const char *name, const char *value, mt_value_kind kind);
 
 /* A row; that of step -1, if there is one, first. */
-void mt_json_row(mt_json *j, const mt_row *row);
+void mt_run_json_row(mt_run_json *r, const mt_row *row);
 
-/* Ends the object with a newline and frees j. ledger may be NULL (no summary), refusal too.
- * MT_FAILED when the file could not be written: flushes it to know. */
-mt_status mt_json_close(mt_json *j, const mt_ledger *ledger, const char *ended,
-                        const mt_refusal *refusal, mt_error *err);
+/* Ends the object with a newline and frees r. ledger may be NULL (no summary), refusal too.
+ * MT_FAILED when the file could not be written: flushes it to know. MT_CHECK: base/json.h. */
+mt_status mt_run_json_close(mt_run_json *r, const mt_ledger *ledger, const char *ended,
+                            const mt_refusal *refusal, mt_error *err);
 
 #endif

@@ -369,7 +369,7 @@ static void a_profile_is_json(void **state) {
     json_t *process = json_object_get(json_array_get(events, 0), "args");
     assert_string_equal(json_string_value(json_object_get(process, "name")), "a \"process\"");
     json_t *track = json_object_get(json_array_get(events, 1), "args");
-    assert_string_equal(json_string_value(json_object_get(track, "name")), "track\\one?");
+    assert_string_equal(json_string_value(json_object_get(track, "name")), "track\\one\n");
     json_t *span = json_array_get(events, 2);
     assert_string_equal(json_string_value(json_object_get(span, "ph")), "X");
     assert_string_equal(json_string_value(json_object_get(span, "cat")), "layer 3");

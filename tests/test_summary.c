@@ -325,22 +325,22 @@ static char *json_of(const mt_row *rows, int n, const mt_ledger *l, const char *
                      const mt_refusal *r, bool options) {
     char *text = NULL;
     size_t size;
-    mt_json *j;
+    mt_run_json *j;
     mt_error err;
     FILE *out = open_memstream(&text, &size);
-    assert_int_equal(mt_json_open(&j, out, "1.0", &err), MT_OK);
+    assert_int_equal(mt_run_json_open(&j, out, "1.0", &err), MT_OK);
     if (options) {
-        mt_json_header(j, "policy", "torch", MT_VALUE_TEXT);
-        mt_json_header(j, "prompt",
+        mt_run_json_header(j, "policy", "torch", MT_VALUE_TEXT);
+        mt_run_json_header(j, "prompt",
                        "\"a\\b\"\n\t\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xff \xc3",
                        MT_VALUE_TEXT);
-        mt_json_header(j, "seed", "18446744073709551615", MT_VALUE_NUMBER);
-        mt_json_header(j, "library cuBLAS-handle", "+5 (once)", MT_VALUE_NUMBER);
-        mt_json_header(j, "graph", "off", MT_VALUE_SWITCH);
+        mt_run_json_header(j, "seed", "18446744073709551615", MT_VALUE_NUMBER);
+        mt_run_json_header(j, "library cuBLAS-handle", "+5 (once)", MT_VALUE_NUMBER);
+        mt_run_json_header(j, "graph", "off", MT_VALUE_SWITCH);
     }
     for (int i = 0; i < n; i++)
-        mt_json_row(j, &rows[i]);
-    assert_int_equal(mt_json_close(j, l, ended, r, &err), MT_OK);
+        mt_run_json_row(j, &rows[i]);
+    assert_int_equal(mt_run_json_close(j, l, ended, r, &err), MT_OK);
     fclose(out);
     return text;
 }
@@ -411,11 +411,11 @@ static void test_json_end(void **state) {
 
 static void test_json_full(void **state) {
     (void)state;
-    mt_json *j;
+    mt_run_json *j;
     mt_error err;
     FILE *full = fopen("/dev/full", "w");
-    assert_int_equal(mt_json_open(&j, full, "1.0", &err), MT_OK);
-    assert_int_equal(mt_json_close(j, NULL, "done", NULL, &err), MT_FAILED);
+    assert_int_equal(mt_run_json_open(&j, full, "1.0", &err), MT_OK);
+    assert_int_equal(mt_run_json_close(j, NULL, "done", NULL, &err), MT_FAILED);
     assert_has(err.text, "cannot be written");
     fclose(full);
 }

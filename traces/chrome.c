@@ -1,76 +1,55 @@
 /* chrome.c - see chrome.h. */
 #include "traces/chrome.h"
 
-#include "base/output.h"
+#include "base/json.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct mt_chrome {
     mt_output *out;
-    bool any; /* an event was written: a comma comes before the next */
+    mt_json json;
 };
 
-static void print(mt_chrome *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void print(mt_chrome *c, const char *format, ...) {
-    char text[512];
-    va_list a;
-    va_start(a, format);
-    int n = vsnprintf(text, sizeof text, format, a);
-    va_end(a);
-    if (n > 0)
-        mt_output_write(c->out, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+static mt_json *begin(mt_chrome *c, const char *phase, const char *name) {
+    mt_json *j = &c->json;
+    mt_json_line(j);
+    mt_json_begin_object(j, NULL);
+    mt_json_text(j, "ph", phase);
+    mt_json_unsigned(j, "pid", 1);
+    mt_json_text(j, "name", name);
+    return j;
 }
 
-/* A string in quotes: ours are plain words, so what is not printable ASCII becomes '?'. */
-static void quoted(mt_chrome *c, const char *s) {
-    print(c, "\"");
-    for (; *s != '\0'; s++) {
-        if (*s == '"' || *s == '\\')
-            print(c, "\\%c", *s);
-        else
-            print(c, "%c", *s >= ' ' && *s < 127 ? *s : '?');
-    }
-    print(c, "\"");
-}
-
-static void begin(mt_chrome *c, char phase, const char *name) {
-    print(c, "%s\n{\"ph\": \"%c\", \"pid\": 1, \"name\": ", c->any ? "," : "", phase);
-    quoted(c, name);
-    c->any = true;
-}
-
-static void arguments(mt_chrome *c, const mt_chrome_arg *args, size_t count) {
-    print(c, ", \"args\": {");
-    for (size_t i = 0; i < count; i++) {
-        print(c, "%s", i > 0 ? ", " : "");
-        quoted(c, args[i].name);
-        print(c, ": %" PRIu64, args[i].value);
-    }
-    print(c, "}}");
+static void end(mt_json *j, const mt_chrome_arg *args, size_t count) {
+    mt_json_begin_object(j, "args");
+    for (size_t i = 0; i < count; i++)
+        mt_json_unsigned(j, args[i].name, args[i].value);
+    mt_json_end(j);
+    mt_json_end(j);
 }
 
 static void name_of(mt_chrome *c, const char *kind, int track, const char *name) {
-    begin(c, 'M', kind);
-    print(c, ", \"tid\": %d, \"args\": {\"name\": ", track);
-    quoted(c, name);
-    print(c, "}}");
+    mt_json *j = begin(c, "M", kind);
+    mt_json_signed(j, "tid", track);
+    mt_json_begin_object(j, "args");
+    mt_json_text(j, "name", name);
+    mt_json_end(j);
+    mt_json_end(j);
 }
 
 mt_status mt_chrome_open(mt_chrome **out, const char *path, const char *process, mt_error *err) {
     mt_chrome *c = calloc(1, sizeof *c);
     if (c == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a profile");
+        return mt_no_memory(err, "a profile");
     mt_status status = mt_output_open(&c->out, path, err);
     if (status != MT_OK) {
         free(c);
         return status;
     }
-    print(c, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
+    mt_json_to_output(&c->json, c->out);
+    mt_json_begin_object(&c->json, NULL);
+    mt_json_text(&c->json, "displayTimeUnit", "ns");
+    mt_json_begin_array(&c->json, "traceEvents");
     name_of(c, "process_name", 0, process);
     *out = c;
     return MT_OK;
@@ -82,23 +61,30 @@ void mt_chrome_track(mt_chrome *c, int track, const char *name) {
 
 void mt_chrome_span(mt_chrome *c, int track, const char *name, const char *category,
                     double begin_us, double us, const mt_chrome_arg *args, size_t count) {
-    begin(c, 'X', name);
-    print(c, ", \"cat\": ");
-    quoted(c, category);
-    print(c, ", \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f", track, begin_us, us);
-    arguments(c, args, count);
+    mt_json *j = begin(c, "X", name);
+    mt_json_text(j, "cat", category);
+    mt_json_signed(j, "tid", track);
+    mt_json_fixed(j, "ts", begin_us, 3);
+    mt_json_fixed(j, "dur", us, 3);
+    end(j, args, count);
 }
 
 void mt_chrome_counter(mt_chrome *c, const char *name, double at_us, const mt_chrome_arg *args,
                        size_t count) {
-    begin(c, 'C', name);
-    print(c, ", \"ts\": %.3f", at_us);
-    arguments(c, args, count);
+    mt_json *j = begin(c, "C", name);
+    mt_json_fixed(j, "ts", at_us, 3);
+    end(j, args, count);
 }
 
 mt_status mt_chrome_commit(mt_chrome *c, mt_error *err) {
-    print(c, "\n]}\n");
-    mt_status status = mt_output_commit(c->out, err);
+    mt_json_line(&c->json);
+    mt_json_end(&c->json);
+    mt_json_end(&c->json);
+    mt_status status = mt_json_finish(&c->json, err);
+    if (status == MT_OK)
+        status = mt_output_commit(c->out, err);
+    else
+        mt_output_abandon(c->out);
     free(c);
     return status;
 }
