@@ -168,7 +168,8 @@ static void last_message(int log, char *text, size_t room) {
     snprintf(text, room, "%s", line != NULL ? line + 1 : all);
 }
 
-/* Waits for the child. A script ends with status 2 when a file is not what it takes. */
+/* Waits for the child. A script ends with status 2 when a file is not what it takes, with 4 when
+ * something that it needs is missing. */
 static mt_status finish(pid_t child, int log, mt_error *err) {
     int status;
     char reason[400];
@@ -177,8 +178,8 @@ static mt_status finish(pid_t child, int log, mt_error *err) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return MT_OK;
     last_message(log, reason, sizeof reason);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
-        return mt_fail(err, MT_BAD, "%s", reason);
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == MT_BAD || WEXITSTATUS(status) == MT_FAILED))
+        return mt_fail(err, WEXITSTATUS(status), "%s", reason);
     return mt_fail(err, MT_FAILED, "gnuplot failed: %s",
                    WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : reason);
 }

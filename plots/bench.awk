@@ -44,9 +44,9 @@ END {
     }
     least = 1
     for (p = 2; p <= policies; p++) if (ns[p, 1] + 0 < ns[least, 1] + 0) least = p
-    finding = sprintf("%s takes %.0f ns a request and free with %s", names[1], ns[1, 1], whats[1])
+    finding = sprintf("%s takes %.0f ns per request and free with %s", names[1], ns[1, 1], whats[1])
     if (patterns > 1) finding = finding sprintf(", %.0f with %s", ns[1, 2], whats[2])
-    if (least != 1) finding = finding sprintf("; the quickest with %s is %s, %.0f ns", whats[1], names[least], ns[least, 1])
+    if (least != 1) finding = finding sprintf("; fastest with %s is %s, %.0f ns", whats[1], names[least], ns[least, 1])
     printf "finding = '%s'\n", safe(finding, 400)
     print "settings = 'a request and its free, the ledger kept, on a simulated source;  medians of 5 runs'"
 }

@@ -20,7 +20,7 @@ set logscale y
 set yrange [10:high * 2.2]
 unset xtics
 do for [p = 1:policies] { set label value(sprintf("name%d", p))."\n".value(sprintf("option%d", p)) at p, graph -0.035 center font plain(10) }
-set ylabel "ns a request and free (log)"
+set ylabel "ns per request and free (log)"
 set grid ytics linecolor rgb faint linetype 1
 set lmargin at screen 0.08
 set rmargin at screen 0.985

@@ -37,8 +37,8 @@ set format x ""
 set tmargin at screen top - (sets > 3 ? 0.065 : 0.045)
 set bmargin at screen 0.5
 key_font = plain(11)
-set key at screen 0.095, top + 0.008 top left Left reverse horizontal maxrows 2 samplen 3 width 1 \
-    font key_font
+set key at screen 0.095, top + 0.008 top left Left reverse horizontal maxrows (sets > 3 ? 2 : 1) samplen 3 \
+    width 1 font key_font
 lines = ""
 do for [s = 1:sets] {
     lines = lines.sprintf("$set%d using 1:($9 / u) with linespoints %s title '%s', ", s, look(s), \
@@ -74,8 +74,9 @@ if (sets == 1) { # what it is made of
     array number[3] = [5, 6, 4]
     do for [i = 1:3] {
         if (value("has_".part[i])) {
-            lines = lines.sprintf("$set1 using 1:($%d / u) with linespoints %s title '%s', ", number[i], \
-                                  look(i + 1), part[i])
+            lines = lines.sprintf("$set1 using 1:($%d / u) with linespoints %s pointtype %d \
+                                  pointsize 0.7 * dot title '%s', ", number[i], line_look(i + 1), \
+                                  mark[i + 1], part[i])
         }
     }
     set key at screen 0.095, 0.487 top left Left reverse horizontal samplen 3 width 1 font key_font

@@ -41,7 +41,7 @@ u = unit(high)
 
 # The chart, and right of it the list of bumps: its first line, its columns, its length.
 x0 = 0.09; x1 = 0.53; y0 = 0.115
-row = 0.034; first_row = top - (r_kv_differs == 0 ? 0.105 : 0.14)
+row = 0.034; first_row = top - (r_kv_differs == 0 ? 0.125 : 0.16)
 column1 = x1 + 0.035; column2 = column1 + 0.055; column3 = column2 + 0.1; column4 = column3 + 0.012
 most = int((first_row - 0.03) / row) - 1; most = most > 20 ? 20 : most
 by_step = r_axis eq "steps"
@@ -52,6 +52,8 @@ load "< ".lines." | ".awk.sprintf(" -v base=%.0f -v by_step=%d -v most=%d", \
                                   r_left, r_right, low, high)\
                          .sprintf(" -v wide=%.0f -v tall=%.0f", wide * (x1 - x0), tall * (top - y0))
 if (listed > 0) {
+    set label 14 "a bump is the growth of reserved less that of KV, in one step" \
+        at screen column1 - 0.02, first_row + 0.033 left font plain(10) textcolor rgb grey
     set label 10 by_step ? "step" : "token" at screen column2, first_row right font bold(10.5)
     set label 11 "bump" at screen column3, first_row right font bold(10.5)
     set label 12 "cause: tag, request, pool" at screen column4, first_row left font bold(10.5)
@@ -79,9 +81,9 @@ load here."ending.gp"
 reserved = "$r using 1:(($12 - r_base_reserved) / u) with lines linewidth 2.5 \
     linecolor rgb c_reserved title 'reserved', "
 held = r_kv_differs == 0 ? "" : "$r using 1:(($3 - r_base_kv) / u) with lines linewidth 2 \
-    dashtype 4 linecolor rgb sky title 'KV the run holds', "
+    dashtype 4 linecolor rgb sky title 'KV held', "
 ideal = "$r using 1:($15 / u) with lines linewidth 2.5 dashtype 2 linecolor rgb c_kv \
-    title 'ideal: the bytes of KV alone'"
+    title 'ideal: KV alone'"
 
 # A dot at each bump and the numbers, with a line from one to the other. gnuplot does not stand
 # labels or arrows without a single valid point.

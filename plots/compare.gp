@@ -50,11 +50,18 @@ set yrange [low / u:high / u]
 set xlabel a_axis
 if (last - first < 10) { set xtics 1 }
 set ylabel unit_name(high).(low > 0 ? " (the axis starts at ".bytes(low).")" : "")
+# The same requests are drawn once.
+same = int(a_rows) == int(b_rows)
+do for [i = 1:2 * int(a_rows)] { same = same && word($a[i], 8) eq word($b[same ? i : 1], 8) }
+requested_a = "$a using 1:($8 / u) with lines linewidth 2.5 dashtype (12, 5) linecolor rgb '".\
+    (same ? black : blue)."' title '".(same ? "both" : name_a).": requested ".bytes(a_requested)."'"
+requested_b = same ? "" : ", $b using 1:($8 / u) with lines linewidth 1.8 dashtype (3, 4) \
+    linecolor rgb vermillion title '".name_b.": requested ".bytes(b_requested)."'"
 set lmargin at screen 0.09
 set rmargin at screen 0.985
 set bmargin at screen 0.115
 one_column = strlen(name_a) > 18 || strlen(name_b) > 18
-set tmargin at screen top - (one_column ? 0.15 : 0.085)
+set tmargin at screen top - (!one_column ? 0.085 : same ? 0.12 : 0.15)
 key_font = plain(11)
 set key at screen 0.09, top + 0.005 top left Left reverse horizontal \
     maxrows (one_column ? 4 : 2) samplen 3 width 2 \
@@ -62,11 +69,7 @@ set key at screen 0.09, top + 0.005 top left Left reverse horizontal \
 name = "a"; load here."ending.gp"
 name = "b"; load here."ending.gp"
 set output out
-plot $a using 1:($12 / u) with lines linewidth 3 linecolor rgb blue \
-         title name_a.": reserved ".bytes(a_reserved), \
-     $a using 1:($8 / u) with lines linewidth 2.5 dashtype (12, 5) linecolor rgb blue \
-         title name_a.": requested ".bytes(a_requested), \
-     $b using 1:($12 / u) with lines linewidth 1.8 linecolor rgb vermillion \
-         title name_b.": reserved ".bytes(b_reserved), \
-     $b using 1:($8 / u) with lines linewidth 1.8 dashtype (3, 4) linecolor rgb vermillion \
-         title name_b.": requested ".bytes(b_requested)
+eval "plot $a using 1:($12 / u) with lines linewidth 3 linecolor rgb blue \
+          title '".name_a.": reserved ".bytes(a_reserved)."', ".\
+     (same ? "" : requested_a.", ")."$b using 1:($12 / u) with lines linewidth 1.8 linecolor rgb vermillion \
+          title '".name_b.": reserved ".bytes(b_reserved)."'".(same ? ", ".requested_a : requested_b)

@@ -8,4 +8,7 @@ if (system("test -r ".data." && test ! -d ".data." && echo ok") ne "ok") {
 }
 unpack = strlen(file) > 3 && file[strlen(file) - 2:*] eq ".gz" ? "gzip -dc" : \
          strlen(file) > 4 && file[strlen(file) - 3:*] eq ".zst" ? "zstd -dcq" : "cat"
+if (unpack eq "zstd -dcq" && system("command -v zstd") eq "") {
+    printerr file.": zstd, which unpacks it, is not installed"; exit status 4
+}
 lines = "{ ".unpack." < ".data." || printf '\\n(damaged)\\n'; } 2> /dev/null"

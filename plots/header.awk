@@ -41,14 +41,16 @@ function read_option(    name, value) {
     sub(/^# *[^ ]+ +/, "", value)
     if ($2 == "model") { sub(/\/+$/, "", value); sub(/.*\//, "", value) }
     if ($2 == "policy") value = short_policy(value)
+    if ($2 == "prompt") sub(/ 1 tokens$/, " 1 token", value)
     if ($2 ~ /^(workspace|capacity)$/ && value ~ /^[0-9]+$/) value = short_size(value)
     option[$2] = safe(value, 44)
 }
 
-# All of them in one line.
+# All of them in one line, but for those that are as usual.
 function settings(    i, name, line) {
     for (i = 1; i <= option_names; i++) {
         name = option_name[i]
+        if (name " " option[name] ~ /^(batch 1|workspace 0|activations eager)$/) continue
         if (name in option) line = line (line == "" ? "" : ",  ") name " " option[name]
     }
     return line

@@ -51,7 +51,6 @@ END {
         else if (!two || sum[i] < sum[two]) two = i
         if (!last || sum[i] > sum[last]) last = i
     }
-    mean = kvs > 1 ? " on average" : ""
     if (full < 2) { # no policy to compare with
         best_row = worst_row = 1
         for (r = 2; r <= rows; r++) {
@@ -62,7 +61,7 @@ END {
                   " over the optimum"
     }
     else {
-        finding = "nearest to the optimum is " setting(one) " (+" percent_words(sum[one] / kvs, 100) mean \
+        finding = "closest to the optimum is " setting(one) " (+" percent_words(sum[one] / kvs, 100) \
                   ", " calls_words(one) ")"
         if (two && two != last)
             finding = finding ", then " setting(two) " (+" percent_words(sum[two] / kvs, 100) ", " \

@@ -14,7 +14,7 @@ tall = 190 + 51 * policies
 tall = tall < 480 ? 480 : tall > 760 ? 760 : tall
 load here."style.gp"
 title = model_name.": ".finding
-settings = settings.",  optimum: ".bound.",  framed: the least of a column"
+settings = settings.",  optimum: ".bound.(kvs > 1 ? ",  title: means" : "").",  framed: lowest of a column"
 load here."title.gp"
 
 # Colours by the percentage, on a logarithmic scale: one hue, the darker the more, so that they
@@ -28,7 +28,7 @@ set cbrange [from:to]
 set format cb "%g %%"
 tick_font = plain(10.5)
 set cbtics font tick_font
-set cblabel "peak reserved over the optimum, % of it (log)" offset 1.6, 0
+set cblabel "peak reserved over the optimum (log)" offset 1.6, 0
 x0 = 0.262; x1 = 0.785
 y1 = top - 0.045; y0 = y1 - 54.0 / tall * policies
 y0 = y0 < 0.025 ? 0.025 : y0

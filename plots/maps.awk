@@ -10,7 +10,7 @@
 # sets  bad                    what is wrong, in words, and bad_trace, in which
 #       panels, row_bytes, rows              number of each; rows is the most of a panel
 #       $split, $cached, $rounding, $weights, $kv, ...    panel, x1, x2 (parts of a row), row
-#       has_split, ...         how many
+#       has_split, ...         how many; seen_split, ...: 1 when a reader can find it in the chart
 #       $edges                 panel, x, row of each beginning of a segment
 #       m1_model_name, m1_reserved, m1_segments, m1_split, m1_cached, m1_rounding, m1_requested,
 #       m1_option_NAME, m1_ending            of each panel
@@ -172,12 +172,14 @@ END {
         for (left = drawn(p); left > 0; left -= n) {
             r = int(at / row); n = (r + 1) * row - at; if (n > left) n = left
             k = piece_kind[p]
+            if (n > longest[k]) longest[k] = n
             box[k, ++boxes[k]] = sprintf("%d %.5f %.5f %d", panel, at / row - r, (at + n) / row - r, r)
             at += n
         }
     }
     for (k = 1; k <= 9; k++) {
-        printf "has_%s = %d\n$%s << END_OF_BOXES\n", kinds[k], boxes[kinds[k]], kinds[k]
+        printf "has_%s = %d\nseen_%s = %d\n$%s << END_OF_BOXES\n", kinds[k], boxes[kinds[k]], \
+               kinds[k], (longest[kinds[k]] > 0.012 * row), kinds[k]
         for (i = 1; i <= boxes[kinds[k]]; i++) print box[kinds[k], i]
         print "END_OF_BOXES"
     }

@@ -62,7 +62,8 @@ unset tics
 unset grid
 wide_of = 0.94
 do for [s = 1:runs] {
-    set label 10 + s title_of[s] at first s - 1, screen y1 + 0.107 left font bold(columns > 3 ? 10 : 11)
+    set label 10 + s title_of[s] at first s - 1, screen y1 + 0.107 left \
+        font bold(fitting(11, title_of[s], 100.0 / columns))
     set label 20 + s sprintf("%s in %s\nsplit %s, cached %s\nrounding %s", bytes(get(s, "reserved")), \
         plural(get(s, "segments"), "segment"), bytes(get(s, "split")), bytes(get(s, "cached")), \
         bytes(get(s, "rounding"))) at first s - 1, screen y1 + 0.08 left font plain(9.5) \
@@ -73,9 +74,10 @@ set key at screen 0.012, top + 0.012 top left Left reverse horizontal maxrows 1 
     font key_font
 boxes(kind, colour, words) = value("has_".kind) == 0 ? "" : \
     sprintf("$%s using ($1 - 1):4:($1 - 1 + wide_of * $2):($1 - 1 + wide_of * $3):($4 + 0.05):($4 + 0.95) \
-        with boxxyerror fillstyle solid 1 noborder fillcolor rgb '%s' title '%s', ", kind, colour, words)
+        with boxxyerror fillstyle solid 1 noborder fillcolor rgb '%s' %s, ", kind, colour, \
+        value("seen_".kind) ? "title '".words."'" : "notitle")
 set output out
-eval "plot ".boxes("cached", "#E3E3E3", "cached")\
+eval "plot ".boxes("cached", c_cached, "cached")\
             .boxes("split", c_split, "split")\
             .boxes("rounding", c_rounding, "rounding")\
             .boxes("weights", "#8C8C8C", "weights, folded")\

@@ -37,7 +37,7 @@ END {
     for (i = 1; i <= policies; i++)
         for (m = 1; m <= models; m++) {
             if (!((i, m) in of)) continue
-            r = of[i, m]; kind = 0; words = i > 1 || policies == 1 ? "" : "the base"
+            r = of[i, m]; kind = 0; words = i > 1 || policies == 1 ? "" : "baseline"
             if (i > 1 && ((1, m) in of)) {
                 b = at[of[1, m], "peak_reserved"]; saved = b - at[r, "peak_reserved"]
                 percent = 100 * saved / b
@@ -73,7 +73,7 @@ END {
         }
     }
     else {
-        finding = against(best) " against " setting(1)
+        finding = against(best) " vs. " setting(1)
         if (worst != best) finding = finding "; " against(worst)
     }
     printf "finding = '%s'\n", safe(finding, 300)

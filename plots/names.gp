@@ -2,7 +2,7 @@
 # settings line. Loaded after style.gp by charts of more than one file.
 #
 # Before: `runs`, `given`; of(s, key), what the header of run s says; `keys`, those to look at, the
-# telling ones first; `rare`, those that name a run only when nothing else does. After: title_of[s]
+# telling ones first; `rare`, those that name runs which these do not tell apart. After: title_of[s]
 # and `settings`. The first run is named by all that differs, each other by how it differs from the first.
 short(key, v) = key ne "policy" ? key." ".v : strlen(v) > 6 && v[1:6] eq "torch," ? v[7:*] : v
 array title_of[9]
@@ -18,11 +18,15 @@ do for [pass = 1:2] {
             }
         }
         if (differs) { title_of[1] = title_of[1].(title_of[1] eq "" ? "" : ", ").short(key, of(1, key)) }
-        if (!differs && of(1, key) ne "") {
+        usual = strstrt("|batch 1|workspace 0|activations eager|", "|".key." ".of(1, key)."|")
+        if (!differs && of(1, key) ne "" && !usual) {
             settings = settings.(settings eq "" ? "" : ",  ").key." ".of(1, key)
         }
     }
-    shown = title_of[1] eq "" ? rare : ""
+    shown = ""
+    do for [s = 2:runs] {
+        do for [i = 1:s - 1] { shown = title_of[i] eq title_of[s] ? rare : shown }
+    }
 }
 do for [s = 1:runs] {
     if (runs == 1) { title_of[s] = short("policy", of(s, "policy")) }

@@ -29,7 +29,7 @@ while (b <= last * 1.01) {
     set xtics add (size_word b)
     b = b * 2
 }
-set ylabel "peak reserved over the optimum, % of it (log)"
+set ylabel "peak reserved over the optimum (log)"
 set xlabel "block size (log)" offset 0, -1
 x1 = 0.695
 set lmargin at screen 0.11

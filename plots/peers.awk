@@ -69,16 +69,15 @@ END {
     where = " with " last " tokens in the cache"
     if (ours && theirs) {
         a = ms[ours] <= ms[theirs] ? ours : theirs; b = a == ours ? theirs : ours
-        finding = sprintf("%s takes %s a token%s, %s takes %s (%s %.0f %% more); the memory allows %.1f ms", \
-                  names[a], took(a), where, names[b], took(b), b == theirs ? "the next other program," : "", \
-                  100 * (ms[b] / ms[a] - 1), (weights + kv * last) / rate / 1e6)
-        sub(/\( /, "(", finding)
+        finding = sprintf("%s takes %s per token%s, %s%s %s, %.0f %% more", names[a], took(a), where, \
+                  b == theirs ? "the fastest other program, " : "", names[b] (b == theirs ? "," : ""), took(b), \
+                  100 * (ms[b] / ms[a] - 1))
     } else {
         a = ours ? ours : theirs ? theirs : 1
-        finding = sprintf("%s takes %s a token%s; the memory allows %.1f ms", names[a], took(a), where, \
-                  (weights + kv * last) / rate / 1e6)
+        finding = sprintf("%s takes %s per token%s", names[a], took(a), where)
     }
+    finding = finding sprintf("; memory bandwidth allows %.1f ms", (weights + kv * last) / rate / 1e6)
     printf "finding = '%s'\n", safe(finding, 400)
     printf "settings = '%s'\n", safe("GPT-2 small, fp32, batch 1, greedy,  " threads " threads,  " rounds \
-           (rounds == 1 ? " round" : " rounds") ",  " device ",  %: the bound over the time", 150)
+           (rounds == 1 ? " round" : " rounds") ",  " device ",  %: the memory bound over the time", 150)
 }

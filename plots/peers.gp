@@ -28,7 +28,7 @@ span = last > first ? last - first : 100
 set xrange [first - 0.03 * span:last + 0.03 * span]
 set yrange [0:high * 1.06]
 set xlabel "tokens in the cache"
-set ylabel "ms a token (median, fastest and slowest round)"
+set ylabel "ms per token (median, fastest and slowest round)"
 set lmargin at screen 0.08
 set rmargin at screen 0.985
 set bmargin at screen 0.11

@@ -15,8 +15,7 @@ get(s, what) = value(sprintf("s%d_%s", s, what))
 who = s1_model_name
 do for [s = 2:runs] { who = get(s, "model_name") eq who ? who : "GPT-2" }
 of(s, key) = get(s, "option_".key)
-keys = "policy cache model ".(who eq s1_model_name ? "layers heads width " : "").\
-       "dtype attn batch prompt_tokens torch cc"; rare = "workspace"
+keys = "policy cache model dtype attn batch prompt_tokens torch cc"; rare = "layers heads width workspace"
 load here."names.gp"
 do for [s = 1:runs] { title_of[s] = cut(title_of[s], 44) }
 
@@ -38,9 +37,9 @@ more = s1_allocated <= 0 ? "" : \
     sprintf(", %.0f %% more", 100.0 * (s1_reserved - s1_allocated) / s1_allocated)
 title = runs == 1 ? one.bytes(s1_reserved)." reserved".more."; reserved ".s1_bumps_words : \
     get(least, "reserved") == get(most, "reserved") ? one.bytes(s1_reserved)." reserved with each setting" : \
-    one.sprintf("reserved %s with %s", bytes(get(least, "reserved")), title_of[least])\
-    .(least == 1 || most == 1 ? "" : sprintf(", %s with %s", bytes(s1_reserved), title_of[1]))\
-    .sprintf(", %s with %s", bytes(get(most, "reserved")), title_of[most])
+    one.sprintf("reserved %s (%s)", bytes(get(least, "reserved")), title_of[least])\
+    .(least == 1 || most == 1 ? "" : sprintf(", %s (%s)", bytes(s1_reserved), title_of[1]))\
+    .sprintf(", %s (%s)", bytes(get(most, "reserved")), title_of[most])
 do for [s = 1:runs] {
     if (get(s, "ending") ne "") {
         title = title.sprintf("; %s: %s after %d tokens", title_of[s], get(s, "ending"), get(s, "right"))
@@ -67,7 +66,7 @@ step = runs > 4 ? 0.102 : 0.115
 do for [s = 1:runs] {
     y = top - 0.022 - step * (s - 1)
     eval sprintf("set arrow %d from screen x1 + 0.018, y to screen x1 + 0.052, y nohead %s", s, line_look(s))
-    set label s title_of[s] at screen x1 + 0.06, y left font plain(11)
+    set label s title_of[s] at screen x1 + 0.06, y left font plain(fitting(11, title_of[s], 35))
     set label 10 + s sprintf("reserved %s\n%s", bytes(get(s, "reserved")), get(s, "bumps_words")) \
         at screen x1 + 0.06, y - 0.034 left font plain(10) textcolor rgb grey
 }

@@ -10,7 +10,7 @@ scripts = "table.awk"
 do for [s = 1:runs] { file = given[s]; name = sprintf("s%d", s); load here."read.gp" }
 get(s, what) = value(sprintf("s%d_%s", s, what))
 of(s, key) = get(s, "option_".key)
-keys = "policy kv model dtype activations workspace ctx batch"; rare = "prompt backend"
+keys = "policy kv model dtype activations workspace ctx batch"; rare = "capacity prompt backend"
 load here."names.gp"
 do for [s = 1:runs] {
     title_of[s] = cut(title_of[s], 60)
@@ -30,12 +30,8 @@ do for [s = 1:runs] {
 }
 who = s1_model_name
 do for [s = 2:runs] { who = get(s, "model_name") eq who ? who : "GPT-2" }
-title = who.": "
-do for [s = 1:runs] {
-    title = title.(s == 1 ? "" : ", ").title_of[s].(s == 1 ? " ends " : " ").bytes(last[s])\
-                 .(s == 1 ? " over requested after " : " after ").(s == 1 ? plural(get(s, "bumps"), "bump") : \
-                                                                  sprintf("%d", get(s, "bumps")))
-}
+title = who.": overhead ends at "
+do for [s = 1:runs] { title = title.(s == 1 ? "" : ", ").bytes(last[s])." (".title_of[s].")" }
 do for [s = 1:runs] {
     if (get(s, "ending") ne "") {
         title = title.sprintf("; %s: %s after %s", title_of[s], get(s, "ending"), get(s, "end"))
@@ -69,7 +65,7 @@ do for [s = 1:runs] {
     bottom = (low[s] < 0.5 * high[s] ? 0 : low[s] - 0.08 * span) / u
     set yrange [bottom:(high[s] + 0.08 * span) / u]
     set ytics tic(((high[s] + 0.08 * span) / u - bottom) / 3)
-    set label 2 "overhead, ".unit_name(high[s]) at screen 0.02, screen b + height / 2 center rotate
+    set label 2 unit_name(high[s]) at screen 0.02, screen b + height / 2 center rotate
     set label 1 caption(s) at screen 0.1, screen b + height + 0.02 left font plain(11) \
         textcolor rgb shade[s]
     if (s == runs) { set format x "%g"; set xlabel s1_axis }

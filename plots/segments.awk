@@ -9,7 +9,7 @@
 #
 # sets  bad                what is wrong with the trace, in words; the rest only if nothing is
 #       $segment, $shadow, $weights, $kv, ...   x1 x2 y1 y2 of each rectangle, y in pixels
-#       has_segment, ...   how many
+#       has_segment, ...   how many; seen_segment, ...: 1 when a reader can find it in the chart
 #       $edges, edges      x, y and length of the lower edges of segments, where there is room
 #       $names, names      y and words of the segments of the last column, where there is room
 #       left, r_right, axis                      x: range, and what it is
@@ -227,11 +227,17 @@ END {
         box_x0[boxes] = x0; box_x1[boxes] = x1; box_y0[boxes] = low_y; box_y1[boxes] = high_y
         count[what[i]]++
     }
+    for (j = 1; j <= boxes; j++) { # thicker than a line, or many lines
+        w = box_x1[j] - box_x0[j]; h = box_y1[j] - box_y0[j]
+        area[kind[j]] += w * h
+        if ((w > 1 && h > 1) || area[kind[j]] > 0.01 * wide * tall) seen_kind[kind[j]] = 1
+    }
     left = every || by_step ? 0 : first_ctx - 1
     step = (every ? every : 1) * marks / wide
     split("segment shadow weights kv activations logits workspace other", kinds)
     for (k = 1; k <= 8; k++) {
-        printf "has_%s = %d\n$%s << END_OF_BOXES\n", kinds[k], count[kinds[k]], kinds[k]
+        printf "has_%s = %d\nseen_%s = %d\n$%s << END_OF_BOXES\n", kinds[k], count[kinds[k]], \
+               kinds[k], seen_kind[kinds[k]], kinds[k]
         for (j = 1; j <= boxes; j++)
             if (kind[j] == kinds[k])
                 printf "%.7g %.7g %d %d\n", left + box_x0[j] * step, left + box_x1[j] * step, \

@@ -50,18 +50,19 @@ set arrow 1 from graph -0.018, first y1 - y0 - bar to graph -0.018, first y1 - y
 set label 1 bytes(bar_bytes) at graph -0.032, first y1 - y0 - bar / 2 center rotate font plain(11)
 
 boxes(kind, style, words) = value("has_".kind) == 0 ? "" : \
-    sprintf("$%s using 1:3:1:2:3:4 with boxxyerror %s %s, ", kind, style, words)
+    sprintf("$%s using 1:3:1:2:3:4 with boxxyerror %s %s, ", kind, style, \
+            value("seen_".kind) ? "title '".words."'" : "notitle")
 solid(colour) = sprintf("fillstyle solid 1 noborder fillcolor rgb '%s'", colour)
 ending_at = 1.025; name = "r"; load here."ending.gp"
 set output out
-eval "plot ".boxes("segment", solid(faint), "title 'free'")\
-            .boxes("shadow", solid("#F2C3A6"), "title 'temporaries'")\
-            .boxes("other", solid(c_other), "title 'other'")\
-            .boxes("workspace", solid(c_workspace), "title 'workspace'")\
-            .boxes("activations", solid(c_activations), "title 'activations'")\
-            .boxes("logits", solid(c_logits), "title 'logits'")\
-            .boxes("kv", solid(c_kv), "title 'kv'")\
-            .boxes("weights", solid(c_weights), "title 'weights".(folds > 0 ? ", folded'" : "'"))\
+eval "plot ".boxes("segment", solid(faint), "free")\
+            .boxes("shadow", solid("#F2C3A6"), "temporaries")\
+            .boxes("other", solid(c_other), "other")\
+            .boxes("workspace", solid(c_workspace), "workspace")\
+            .boxes("activations", solid(c_activations), "activations")\
+            .boxes("logits", solid(c_logits), "logits")\
+            .boxes("kv", solid(c_kv), "kv")\
+            .boxes("weights", solid(c_weights), "weights".(folds > 0 ? ", folded" : ""))\
             .(edges == 0 ? "" : "$edges using 1:2:3:(0) with vectors nohead \
                 linecolor rgb 'white' linewidth 1 notitle, ")\
             .(names == 0 ? "" : "$names using (r_right):1:2 with labels left offset 0.6, 0 \

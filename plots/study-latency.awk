@@ -66,6 +66,6 @@ END {
     say("ratio_key", times_words(ratio) " times", 40)
     printf "gap = %d\n", (ratio > 1 && log(ratio) / log(high / low) > 0.12)
     finding = "At " tokens " a cached step takes " time_words(at[last, "cached_ms"]) ", an uncached one " \
-              time_words(at[last, "uncached_ms"]) ": " times_words(ratio) " times"
+              time_words(at[last, "uncached_ms"]) ": " times_words(ratio) " times as long"
     finish()
 }

@@ -55,7 +55,7 @@ END {
     print "END_OF_TOTAL"
     printf "pieces = %d\nhigh = %.6g\n", parts, high
     for (i = 1; i <= parts; i++) {
-        say("name" i, part[i], 20)
+        say("name" i, part[i] == "products" ? "matmuls" : part[i], 20)
         printf "piled%d = %d\n", i, piled(part[i])
         for (p = 1; p <= n; p++) {
             x = split_of[pass[p], last, part[i]]
@@ -77,7 +77,7 @@ END {
 # What allocator and tracing take on the host runs beside the work of a device with a clock of its own.
 function piled(name) { return !(own_clock && (name == "allocator" || name == "tracing")) }
 function long_name(name) {
-    return name == "elementwise" ? "elementwise work" : name == "cache" ? "cache writes" : \
+    return name == "products" ? "matmuls" : name == "elementwise" ? "elementwise work" : name == "cache" ? "cache writes" : \
            name == "gaps" ? "gaps between kernels" : name
 }
 # The largest parts, up to `most` of those that are a tenth of it: 55 % products and 25 % logits.

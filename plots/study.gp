@@ -17,7 +17,7 @@ set yrange [low:high]
 eval "set xtics (".xtics_words.")"
 eval "set ytics (".ytics_words.")"
 set xlabel "tokens in the cache"
-set ylabel "ms a step (log)" offset 0.7, 0
+set ylabel "ms per step (log)" offset 0.7, 0
 set lmargin at screen 0.09
 set rmargin at screen 0.985
 set bmargin at screen 0.115

@@ -6,15 +6,15 @@
 wide = 1000
 if (!exists("tall")) { tall = 640 }
 
-# Okabe and Ito's colours, which stay apart in colour-blindness; paler shades of them for what is
-# free. What lies next to each other in a chart also differs in lightness.
+# Okabe and Ito's colours, which stay apart in colour-blindness. What lies on each other in a chart also
+# differs in lightness: from KV (dark) over rounding and split to cached (pale).
 black = "#000000"; grey = "#6E6E6E"; faint = "#ECECEC"
 orange = "#E69F00"; sky = "#56B4E9"; green = "#009E73"; yellow = "#F0E442"
 blue = "#0072B2"; vermillion = "#D55E00"; purple = "#CC79A7"
 
 c_weights = "#A8A8A8"; c_kv = blue; c_activations = vermillion; c_logits = purple
 c_workspace = green; c_other = yellow
-c_rounding = orange; c_split = "#B9DDF5"; c_cached = "#E9F4FC"
+c_rounding = "#CC8400"; c_split = "#7DBDE8"; c_cached = "#E2E2E2"
 ink_blue = 0x0072B2; ink_vermillion = 0xB04A00 # dark enough for words
 c_reserved = black; c_requested = "#00344F"
 

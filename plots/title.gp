@@ -8,11 +8,14 @@ do for [try = 1:3] {
         rest = whole; title = ""; title_lines = 1
         do for [k = 1:parts] {
             aim = k < parts ? strlen(rest) / (parts - k + 1) : room # the nearest blank to that
-            cut = 0
+            cut = 0; inside = 0; badness = 1000
             do for [i = 1:(strlen(rest) < room + 1 ? strlen(rest) : room + 1)] {
-                # no line begins with a unit
+                # no line begins with a unit, and brackets stay together where they can
+                inside = inside + (rest[i:i] eq "(" ? 1 : rest[i:i] eq ")" ? -1 : 0)
                 if (rest[i:i] eq " " && strstrt("KMG%B", rest[i + 1:i + 1]) == 0 && \
-                    (cut == 0 || abs(i - aim) < abs(cut - aim))) { cut = i }
+                    abs(i - aim) + (inside > 0 ? 15 : 0) < badness) {
+                    cut = i; badness = abs(i - aim) + (inside > 0 ? 15 : 0)
+                }
             }
             if ((k < parts || strlen(rest) > room) && cut > 0) {
                 title = title.rest[1:cut - 1]."\n"; rest = rest[cut + 1:*]; title_lines = title_lines + 1

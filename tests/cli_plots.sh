@@ -54,12 +54,14 @@ drawn heatmap "$far" "$dir/policies"
 
 costs=$(awk '!/^#/ && $6 == "torch" { base[$1] = $13 }
     !/^#/ && $6 ~ /^bfc/ { p[++n] = 100 * ($13 - base[$1]) / base[$1] }
-    END { low = p[1] < p[2] ? p[1] : p[2]; high = p[1] + p[2] - low; printf "bfc costs %.0f to %.0f %% against torch", low, high }' \
+    END { low = p[1] < p[2] ? p[1] : p[2]; high = p[1] + p[2] - low; printf "bfc costs %.0f to %.0f %% vs. torch", low, high }' \
     "$dir/models")
 drawn models "At 40 tokens $costs" "$dir/models"
 
-drawn sawtooth "block:64KiB ends $(over "$dir/small.dat") over requested after $(bumps "$dir/small.dat") bumps,\
- block:2MiB $(over "$dir/large.dat") after $(bumps "$dir/large.dat")" "$dir/small.dat" "$dir/large.dat"
+drawn sawtooth "overhead ends at $(over "$dir/small.dat") (block:64KiB), $(over "$dir/large.dat") (block:2MiB)" \
+    "$dir/small.dat" "$dir/large.dat"
+want says "$dir/chart.svg" "block:64KiB: $(bumps "$dir/small.dat") bumps, overhead "
+want says "$dir/chart.svg" "block:2MiB: $(bumps "$dir/large.dat") bumps, overhead "
 
 drawn maps "at 40 tokens: expandable_segments:True reserves $(mib "$(column 13 "$dir/grown.dat")"), torch \
 $(mib "$(column 13 "$dir/torch.dat")")" "$dir/torch.trace" "$dir/grown.trace"
@@ -74,7 +76,7 @@ want ended 0
 want says "$dir/chart.svg" "at 15 tokens: torch reserves $at"
 
 drawn predict "at 400 tokens: $(mib "$(column 3 "$dir/default.tsv")") allocated; reserved \
-$(mib "$(column 4 "$dir/expandable.tsv")") with expandable_segments:True, $(mib "$(column 4 "$dir/default.tsv")") with torch" \
+$(mib "$(column 4 "$dir/expandable.tsv")") (expandable_segments:True), $(mib "$(column 4 "$dir/default.tsv")") (torch)" \
     "$dir/default.tsv" "$dir/expandable.tsv"
 
 drawn reserved "$(mib "$(column 9 "$dir/torch.dat")") requested, $(mib "$(column 13 "$dir/torch.dat")") reserved" "$dir/torch.dat"
@@ -83,9 +85,57 @@ drawn compare "$(mib "$(column 13 "$dir/grown.dat")") against $(mib "$(column 13
     "$dir/torch.dat" "$dir/grown.dat"
 drawn segments "$(mib "$(column 13 "$dir/torch.dat")") in $(column 16 "$dir/torch.dat") segments" "$dir/torch.trace"
 
+# ---- what a reader sees ------------------------------------------------------------------------------
+
+begin "compare: the option that differs is never cut, and what both requested is one line"
+sed 's/^# backend none/# backend cpu/' "$dir/grown.dat" >"$dir/elsewhere.dat"
+draw compare "$dir/torch.dat" "$dir/elsewhere.dat" "$dir/chart.svg"
+want says "$dir/chart.svg" "expandable_segments:True: reserved"
+want says "$dir/chart.svg" "both: requested $(mib "$(column 9 "$dir/torch.dat")")"
+begin "compare: runs that differ in nothing else are named by their back ends"
+sed 's/^# backend none/# backend cpu/' "$dir/torch.dat" >"$dir/cpu.dat"
+draw compare "$dir/torch.dat" "$dir/cpu.dat" "$dir/chart.svg"
+want says "$dir/chart.svg" "backend none and backend cpu: both reserve"
+begin "bumps: KV is taken off, and the chart says so"
+draw bumps "$dir/torch.dat" "$dir/chart.svg"
+want says "$dir/chart.svg" "a bump is the growth of reserved less that of KV, in one step"
+begin "segments: the key names what can be found, and nothing else"
+make_run long --ctx 1024
+draw segments "$dir/long.trace" "$dir/chart.svg"
+want says "$dir/chart.svg" "weights, folded"
+want no says "$dir/chart.svg" logits
+make_run arena --layers 2 --width 64 --heads 2 --vocab 60000 --ctx 20 --activations arena --batch 16
+draw segments "$dir/arena.trace" "$dir/chart.svg"
+want says "$dir/chart.svg" logits
+begin "maps: the same"
+draw maps "$dir/torch.trace" "$dir/chart.svg"
+want says "$dir/chart.svg" "weights, folded"
+draw maps "$dir/arena.trace" "$dir/chart.svg"
+want says "$dir/chart.svg" logits
+begin "blocks and overhead: zero has a place on the axis"
+draw blocks "$dir/sizes" "$dir/chart.svg"
+want says "$dir/chart.svg" "overhead, MiB (log)"
+want says "$dir/chart.svg" " 0 0.1 1 10 "
+draw overhead "$dir/overhead" "$dir/chart.svg"
+want says "$dir/chart.svg" "0 % 0.01 % 0.1 % "
+begin "what lies on each other in a chart differs in lightness"
+awk '/c_(kv|rounding|split|cached) =/ || /^blue =/ {
+    n = split($0, part, ";")
+    for (i = 1; i <= n; i++) if (match(part[i], /"#[0-9A-F]+"/)) {
+        name = part[i]; sub(/ *=.*/, "", name); sub(/^ */, "", name)
+        print name, substr(part[i], RSTART + 2, 6)
+    }
+}' plots/style.gp | while read -r name hex; do
+    echo "$name $((0x${hex%????})) $((0x$(echo "$hex" | cut -c 3-4))) $((0x${hex#????}))"
+done | awk 'function linear(c) { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ^ 2.4 }
+    { y = 0.2126 * linear($2) + 0.7152 * linear($3) + 0.0722 * linear($4); l[$1] = 116 * y ^ (1 / 3) - 16 }
+    END { print l["c_rounding"] - l["blue"], l["c_split"] - l["c_rounding"], l["c_cached"] - l["c_split"] }' >"$out"
+want awk 'NF != 3 || $1 < 10 || $2 < 10 || $3 < 10 { exit 1 }' "$out"
+
 # ---- very small, and cut short ------------------------------------------------------------------------
 
-drawn sawtooth "block:2MiB ends $(over "$dir/tiny.dat") over requested after 0 bumps" "$dir/tiny.dat"
+drawn sawtooth "overhead ends at $(over "$dir/tiny.dat") (block:2MiB)" "$dir/tiny.dat"
+want says "$dir/chart.svg" "block:2MiB: 0 bumps, overhead "
 drawn maps "at 1 token: block:2MiB reserves $(mib "$(column 13 "$dir/tiny.dat")")" "$dir/tiny.trace"
 drawn segments "$(mib "$(column 13 "$dir/tiny.dat")") in $(column 16 "$dir/tiny.dat") segments" "$dir/tiny.trace"
 
@@ -164,11 +214,23 @@ want lines 1 "$err"
 printf '# ns per request and free\n# policy pattern ledger counted recorded\n' >"$dir/bench"
 printf '%s\n' 'torch kv-growth 91.6 1 1' 'torch 2000-random 270.4 1 1' 'direct kv-growth 60.2 1 1' \
     'direct 2000-random 80 1 1' '# ns an event' 'torch 9' >>"$dir/bench"
-drawn bench "torch takes 92 ns a request and free with kv-growth, 270 with 2000-random; the quickest with kv-growth is direct, 60 ns" "$dir/bench"
+drawn bench "torch takes 92 ns per request and free with kv-growth, 270 with 2000-random; fastest with kv-growth is direct, 60 ns" "$dir/bench"
 sed 's/270.4/many/' "$dir/bench" >"$dir/bench-word"
 sed '/^direct 2000/d' "$dir/bench" >"$dir/bench-gap"
 rejects "bench: a word for a time" bench "line 4: not a row" "$dir/bench-word"
 rejects "bench: a row that is missing" bench "no row of direct with 2000-random" "$dir/bench-gap"
 rejects "bench: another table" bench "not a table of make bench" /dev/null
+
+
+# Other programs: a figure is rounded once.
+{
+    printf '# %s\n' "memtrace peers 1" "weights_read 494613504" "kv_read 73728" "memory_rate 29.5 26.1 34.2" \
+        "threads 2" "rounds 3" "device cpu, 2 threads, avx2, OpenBLAS"
+    printf '%s\n' "memtrace-static decode 16 18.3 17 19 54 16.8 92.1" "memtrace-static decode 1000 19.849 19 20 50 19.2 97.2" \
+        "torch decode 16 41.2 40 50 20 16.8 37.1" "torch decode 1000 52.4 46 54 20 19.2 37.46"
+} >"$dir/peers"
+drawn peers "memtrace-static takes 19.8 ms per token with 1000 tokens in the cache, the fastest other program, torch, 52.4 ms, 164 % more; memory bandwidth allows 19.3 ms" \
+    "$dir/peers"
+want says "$dir/chart.svg" "torch: 52.4 ms, 37 %"
 
 finish

@@ -86,6 +86,19 @@ want one_message
 want has "$err" "gnuplot is not installed (Debian's package is gnuplot-nox)"
 want no test -e "$dir/none.png"
 
+begin "a file that zstd packed, without zstd"
+mkdir "$dir/few"
+for c in sh awk cat dirname basename gnuplot gzip; do
+    ln -s "$(command -v $c)" "$dir/few/$c"
+done
+: >"$dir/run.trace.zst"
+command="PATH=$dir/few memtrace plot segments"
+PATH=$dir/few "$(realpath "$MEMTRACE")" plot segments "$dir/run.trace.zst" "$dir/none.png" >"$out" 2>"$err"
+status=$?
+want ended 4
+want one_message
+want has "$err" "run.trace.zst: zstd, which unpacks it, is not installed"
+
 fake() { # fake SCRIPT: a gnuplot that does that
     mkdir -p "$dir/fake"
     printf '#!/bin/sh\n%s\n' "$1" >"$dir/fake/gnuplot"

@@ -289,7 +289,7 @@ def dat_rows(options, rounds, running):
             rows.append("%s %s %s %.3f %.3f %.3f %s %s" % (
                 program.name, what, ctx, f.median, f.low, f.high,
                 "%.2f" % (1e3 / f.median) if per_s else "-",
-                "%.3f %.1f" % (f.bound, f.percent) if read else "- -"))
+                "%.3f %.3f" % (f.bound, f.percent) if read else "- -"))
 
     for p in running:
         for ctx in options.contexts:
@@ -337,20 +337,20 @@ def print_table(options, rounds, running, ids):
         text = name % p.name
         for ctx in options.contexts:
             f = Figure(rounds, p.name, ("decode", ctx), step_bytes(ctx, p.element))
-            text += "%18s" % ("%.2f (%.0f %%)" % (f.median, f.percent) if f.there else "-")
+            text += "%18s" % ("%.1f (%.0f %%)" % (f.median, f.percent) if f.there else "-")
         text += "%12s" % ("%.1f" % (1e3 / f.median) if f.there else "-")
         if options.full:
             f = Figure(rounds, p.name, "full", step_bytes(peers.POSITIONS // 2, p.element))
-            text += "%18s" % ("%.2f (%.0f %%)" % (f.median, f.percent) if f.there else "-")
+            text += "%18s" % ("%.1f (%.0f %%)" % (f.median, f.percent) if f.there else "-")
         print(text + "  " + ids[p.name])
     print(name % "bound, f32 cache" + "".join(
-        "%18s" % ("%.2f" % (step_bytes(c, 4) / rate * 1e-6)) for c in options.contexts))
+        "%18s" % ("%.1f" % (step_bytes(c, 4) / rate * 1e-6)) for c in options.contexts))
     print("\n# spread of the medians of the rounds, ms")
     for p in running:
         text = name % p.name
         for ctx in options.contexts:
             f = Figure(rounds, p.name, ("decode", ctx))
-            text += "%18s" % ("%.2f to %.2f" % (f.low, f.high) if f.there else "-")
+            text += "%18s" % ("%.1f to %.1f" % (f.low, f.high) if f.there else "-")
         print(text)
     print("\n# ms: %d tokens at once into the cache; the same without a cache; process start to first token,"
           "\n# of it until imports are done; MiB: peak memory of the decodes up to %d tokens"
