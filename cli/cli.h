@@ -91,7 +91,7 @@ mt_engine_options cli_engine_options(const cli_session *s);
 
 void cli_close(cli_session *s);
 
-/* ---- what was run: header.c --------------------------------------------------------------------
+/* ---- what was run: say.c, header.c --------------------------------------------------------------------
  */
 
 /* Where lines of a name and a value go: a table's comments, stderr, a trace, JSON. */

@@ -1,5 +1,5 @@
-/* place.c - see place.h. The program's own folder is asked of the kernel, so that neither the current
- * folder nor PATH matters. */
+/* place.c - see place.h. The program's own folder is asked of the kernel, so that neither the
+ * current folder nor PATH matters. */
 #include "cli/place.h"
 
 #include <limits.h>

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes into path where name lies: in the first of the folders, given from the program's own folder
+/* Writes into path where name lies: in the first of the folders, given from the program's own
+ * folder
  * ("", "/../share/memtrace") and ended by NULL, that has it. False when none has. */
 bool cli_place(char *path, size_t room, const char *const *folders, const char *name);
 

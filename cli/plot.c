@@ -58,8 +58,7 @@ static bool read_chart(const char *folder, const char *name, char *text, size_t 
         return false;
     char *shows = fgets(text, (int)room, f) != NULL ? strstr(text, " - ") : NULL;
     bool chart = shows != NULL && fgets(line, sizeof line, f) != NULL &&
-                 fgets(line, sizeof line, f) != NULL &&
-                 strncmp(line, called, strlen(called)) == 0;
+                 fgets(line, sizeof line, f) != NULL && strncmp(line, called, strlen(called)) == 0;
     fclose(f);
     if (chart) {
         memmove(text, shows + 3, strlen(shows + 3) + 1);
