@@ -1,5 +1,6 @@
 /* size.h - byte counts: products and sums that cannot overflow unseen, and sizes as people write
- * them (64KiB, 2MiB, 48GiB; K, M and G mean the same; nothing or B means bytes). */
+ * them (64KiB, 2MiB, 1.5GiB; K, M, G and KB, MB, GB mean the same, in either case; nothing or B
+ * means bytes). */
 #ifndef MT_BASE_SIZE_H
 #define MT_BASE_SIZE_H
 
@@ -34,8 +35,12 @@ static inline uint64_t mt_round_up(uint64_t n, uint64_t step) {
     return (n + step - 1) / step * step;
 }
 
-/* Reads a size such as "64KiB" that fills the whole string. False when it is none or overflows. */
+/* Reads a size such as "64KiB" or "1.5GiB" that fills the whole string. False when it is none,
+ * overflows or is no whole number of bytes. */
 bool mt_parse_size(const char *text, uint64_t *bytes);
+
+/* Whether text has a number with the unit KB, MB or GB, which elsewhere may mean powers of 1000. */
+bool mt_names_decimal_unit(const char *text);
 
 /* Reads the decimal digits at *text and moves past them; false, and nothing moved, when there is
  * none or the number does not fit. 19 digits always fit. */

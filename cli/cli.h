@@ -185,6 +185,10 @@ typedef struct cli_progress {
 void cli_progress_start(cli_progress *p, bool quiet, const char *what, const char *unit,
                         uint64_t total);
 void cli_progress_show(cli_progress *p, uint64_t done);
+
+/* What it shows after so many seconds. */
+void cli_progress_line(char *text, size_t capacity, const cli_progress *p, uint64_t done,
+                       double seconds);
 void cli_progress_end(cli_progress *p); /* clears the line */
 
 /* ---- the commands ---------------------------------------------------------------------------- */

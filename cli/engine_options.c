@@ -114,8 +114,8 @@ const cli_option cli_no_output_rows[] = {
 };
 
 const cli_option cli_size_note[] = {
-    { CLI_GROUP, .help = "SIZE is a number of bytes, or one with a unit of 1024: KiB, MiB, GiB "
-                         "(or K, M, G)." },
+    { CLI_GROUP, .help = "SIZE is a number of bytes, or one with a unit of 1024 such as 512MiB, "
+                         "1.5GiB or 64K." },
     { .name = NULL },
 };
 

@@ -71,7 +71,7 @@ static mt_status read_range(range *r, const char *name, const char *word, const 
     snprintf(first, sizeof first, "%.*s", (int)(dots - start), start);
     snprintf(last, sizeof last, "%.*s", (int)op, dots + 2);
     r->op = dots[2 + op];
-    r->units = strpbrk(first, "KMGB") != NULL || strpbrk(last, "KMGB") != NULL;
+    r->units = strpbrk(first, "KMGBkmgb") != NULL || strpbrk(last, "KMGBkmgb") != NULL;
     if (!mt_parse_size(first, &r->first) || !mt_parse_size(last, &r->last) ||
         !mt_parse_size(dots + 3 + op, &r->step) || r->first > r->last || r->step == 0 ||
         (r->op == '*' && (r->step < 2 || r->first == 0)))

@@ -22,6 +22,7 @@ typedef struct parsing {
     void *field[ROWS_MOST]; /* where the row's value goes */
     struct argp_option option[ROWS_MOST + 2];
     int count;
+    const char *decimal;     /* a value with a unit like MB */
     const cli_option *files; /* NULL: the command takes no arguments */
     cli_files *files_field;
 } parsing;
@@ -85,8 +86,8 @@ static void read_size(struct argp_state *state, const cli_option *o, const char 
                       uint64_t *out) {
     char shown[CLI_SHOWN], least[32], most[32];
     if (!mt_parse_size(arg, out) || *out < o->least || *out > o->most)
-        argp_error(state, "--%s %s: expected a size from %s to %s", o->name, cli_shown(shown, arg),
-                   cli_size_text(least, sizeof least, o->least),
+        argp_error(state, "--%s %s: expected a size in whole bytes from %s to %s", o->name,
+                   cli_shown(shown, arg), cli_size_text(least, sizeof least, o->least),
                    cli_size_text(most, sizeof most, o->most));
 }
 
@@ -150,6 +151,8 @@ static error_t take_option(parsing *p, int key, char *arg, struct argp_state *st
         return ARGP_ERR_UNKNOWN;
     refuse_option_as_value(state, p->row[i], arg);
     read_value(state, p->row[i], arg, p->field[i]);
+    if ((p->row[i]->kind == CLI_SIZE || p->row[i]->kind == CLI_SPEC) && mt_names_decimal_unit(arg))
+        p->decimal = arg;
     return 0;
 }
 
@@ -170,6 +173,18 @@ static error_t take_files(parsing *p, struct argp_state *state, int count) {
     return 0;
 }
 
+static bool quiet(const parsing *p) {
+    int i = row_of(p, 'q');
+    return i >= 0 && *(bool *)p->field[i];
+}
+
+static void note_units(const parsing *p) {
+    char shown[CLI_SHOWN];
+    if (p->decimal != NULL && !quiet(p))
+        fprintf(stderr, "memtrace: %s: KB, MB and GB are 1024 bytes, 1024 KB and 1024 MB here\n",
+                cli_shown(shown, p->decimal));
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     parsing *p = state->input;
     switch (key) {
@@ -181,6 +196,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_NO_ARGS:
         return take_files(p, state, 0);
     case ARGP_KEY_END:
+        note_units(p);
         if (p->usage->check != NULL)
             p->usage->check(state, p->input);
         return 0;

@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char doc[] =
     "Runs one greedy generation with every device byte taken through an instrumented allocator, "
@@ -170,7 +171,7 @@ static mt_status generate(run_out *out, mt_error *err) {
     print_header(out);
     MT_TRY(cli_load(s, err));
     MT_TRY(cli_open_engine(s, err));
-    cli_progress_start(&out->progress, s->o.quiet, "decoding", "steps",
+    cli_progress_start(&out->progress, s->o.quiet || isatty(STDOUT_FILENO), "decoding", "steps",
                        mt_generate_steps(s->engine));
     mt_status status = mt_generate(s->engine, s->prompt, &g, NULL, &out->steps, err);
     cli_progress_end(&out->progress);
@@ -261,6 +262,16 @@ static void tell(const run_out *out, mt_status status) {
         mt_oom_print(stderr, mt_alloc_refusal(s->alloc));
 }
 
+/* What a run without options is about to do, to somebody who looks on. */
+static void introduce(const cli_session *s) {
+    fprintf(
+        stderr,
+        "GPT-2 small with seeded random weights generates %u tokens on the %s back end; each row\n"
+        "is the memory of one token. That takes %s; without computing anything, the\n"
+        "same memory in a second: memtrace --backend none. All options: memtrace --help\n",
+        s->ctx, s->device->name, s->cuda.device != NULL ? "some seconds" : "10 to 60 seconds");
+}
+
 int cli_run(int argc, char **argv) {
     run_options o = { 0 };
     run_out out = { 0 };
@@ -269,6 +280,8 @@ int cli_run(int argc, char **argv) {
     mt_status status = cli_prepare(&out.s, &o.engine, false, &err);
     if (status == MT_OK && o.summary != 0 && mt_alloc_torch_stats(out.s.alloc) == NULL)
         status = mt_fail(&err, MT_BAD, "--summary needs the torch policy");
+    if (status == MT_OK && argc < 2 && isatty(STDERR_FILENO))
+        introduce(&out.s);
     out.view = o.summary;
     out.form = o.csv ? MT_CSV : o.engine.json ? MT_JSON : MT_DAT;
     if (status == MT_OK)

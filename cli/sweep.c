@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char doc[] =
     "Runs every combination of the given values as a dry run, in parallel, and prints one row "
@@ -429,7 +430,7 @@ static void run_grid(sweep *s) {
     s->status = mt_threads_open(&pool, (int)(threads < total ? threads : total), &s->err);
     if (s->status != MT_OK)
         return;
-    cli_progress_start(&s->progress, s->o.quiet, "sweep", "rows", total);
+    cli_progress_start(&s->progress, s->o.quiet || isatty(STDOUT_FILENO), "sweep", "rows", total);
     mt_threads_run(pool, run_chunk, s, total);
     cli_progress_end(&s->progress);
     mt_threads_close(pool);
@@ -441,10 +442,12 @@ static void tell_capacity(const sweep *s) {
     for (size_t t = 0; t < s->g.combinations * s->g.ctxs; t++)
         rows += s->g.row[t].done && s->g.row[t].refusals > 0;
     if (rows > 0 && !s->o.quiet)
-        fprintf(stderr,
-                "%zu rows reached --capacity%s: their allocators gave back what they held free and "
-                "tried again\n",
-                rows, s->o.axis[CAPACITY] == NULL ? " " CLI_CAPACITY_TEXT " (the default)" : "");
+        fprintf(
+            stderr,
+            "%zu row%s reached --capacity%s: the allocator gave back its free segments and asked "
+            "again\n",
+            rows, rows == 1 ? "" : "s",
+            s->o.axis[CAPACITY] == NULL ? " " CLI_CAPACITY_TEXT " (the default)" : "");
 }
 
 int cli_sweep(int argc, char **argv) {

@@ -123,19 +123,27 @@ void cli_progress_start(cli_progress *p, bool quiet, const char *what, const cha
                          .start = now() };
 }
 
-void cli_progress_show(cli_progress *p, uint64_t done) {
-    double t = now();
-    if (!p->on || (t - p->last < 0.1 && done < p->total))
-        return;
+void cli_progress_line(char *text, size_t capacity, const cli_progress *p, uint64_t done,
+                       double seconds) {
     char bar[31];
-    double part = (double)done / (double)p->total, rate = (double)done / (t - p->start + 1e-9);
+    uint64_t left = done < p->total ? p->total - done : 0; /* more may come than was counted on */
+    double part = left > 0 ? (double)done / (double)p->total : 1;
+    double rate = (double)done / (seconds + 1e-9);
     int filled = (int)(part * 30);
     for (int i = 0; i < 30; i++)
         bar[i] = i < filled ? '#' : '.';
     bar[30] = '\0';
-    double left = rate > 0 ? (double)(p->total - done) / rate : 0;
-    fprintf(stderr, "\r%s [%s] %3.0f %%  %.1f %s/s  %.0f s left\033[K", p->what, bar, 100 * part,
-            rate, p->unit, left);
+    snprintf(text, capacity, "%s [%s] %3.0f %%  %.1f %s/s  %.0f s left", p->what, bar, 100 * part,
+             rate, p->unit, rate > 0 ? (double)left / rate : 0);
+}
+
+void cli_progress_show(cli_progress *p, uint64_t done) {
+    char text[256];
+    double t = now();
+    if (!p->on || (t - p->last < 0.1 && done < p->total))
+        return;
+    cli_progress_line(text, sizeof text, p, done, t - p->start);
+    fprintf(stderr, "\r%s\033[K", text);
     p->last = t;
 }
 

@@ -35,9 +35,16 @@ const char *mt_dtype_name(mt_dtype dtype) {
 }
 
 bool mt_dtype_parse(const char *name, mt_dtype *out) {
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcmp(name, dtypes[i].name) == 0) {
-            *out = (mt_dtype)i;
+    static const struct {
+        const char *name;
+        mt_dtype type;
+    } names[] = {
+        { "f32", MT_F32 },       { "fp32", MT_F32 }, { "float32", MT_F32 }, { "bf16", MT_BF16 },
+        { "bfloat16", MT_BF16 }, { "f16", MT_F16 },  { "fp16", MT_F16 },    { "float16", MT_F16 },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i].name) == 0) {
+            *out = names[i].type;
             return true;
         }
     return false;

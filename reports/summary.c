@@ -207,8 +207,8 @@ static void print_kv(FILE *out, const mt_summary *s, uint64_t kv_per_token) {
     fprintf(out, whole == kv_per_token && rest == 0
                      ? "equal\n"
                      : "they differ,\n  as the cache strategy does not take one row per token\n");
-    fprintf(out, "  (%s bytes over the %s tokens from ctx %s", commas(a, bytes), commas(b, tokens),
-            commas(c, from->ctx));
+    fprintf(out, "  (%s bytes over the %s token%s from ctx %s", commas(a, bytes), commas(b, tokens),
+            tokens == 1 ? "" : "s", commas(c, from->ctx));
     fprintf(out, " to %s)\n", commas(a, s->last.ctx));
 }
 

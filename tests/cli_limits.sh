@@ -1,6 +1,6 @@
 #!/bin/sh
 # What the machine refuses: little address space, no OpenBLAS, a full disk or a closed file under
-# --help, a second Ctrl-C. And names that are nearly right.
+# each command, a reader who left, a second Ctrl-C. And commands that are not there.
 . tests/cli.shi
 small="--layers 2 --width 64 --heads 4 --vocab 300 --quiet"
 
@@ -14,6 +14,19 @@ limited() {
     (ulimit -v "$limit" && exec timeout -s KILL 60 "$MEMTRACE" "$@") >"$out" 2>"$err"
     status=$?
 }
+
+begin "so little address space that threads cannot start"
+for limit in 40000 60000 80000 100000 150000; do
+    command="ulimit -v $limit; $MEMTRACE sweep"
+    (ulimit -v "$limit" && exec timeout -s KILL 60 "$MEMTRACE" sweep --quiet --ctx 64 --threads 24 \
+        --policy block:1MiB..1024MiB*2 --kv concat,static) >"$out" 2>"$err"
+    status=$?
+    [ "$status" = 127 ] && continue # not even the libraries fit
+    if [ "$status" != 0 ]; then
+        want ended 4
+        want one_message
+    fi
+done
 
 if (ulimit -v 300000 && "$MEMTRACE" --version) >/dev/null 2>&1; then
     begin "300 MB of address space: what needs no OpenBLAS works"
@@ -72,6 +85,58 @@ if [ -c /dev/full ]; then
         want has "$err" "cannot write to standard output: No space left on device"
     done
 fi
+run --backend none --ctx 3 --quiet --trace "$dir/full.trace"
+cp tests/cli_limits.sh "$dir/text"
+for what in "--backend none --ctx 3" "--backend none --ctx 3 --json" "--backend none --ctx 3 --csv" \
+    "generate --ids $small --ctx 3" "verify $small --ctx 6" "sweep --ctx 3" "sweep --ctx 3 --json" \
+    "sweep --ctx 3 --csv" "predict --ctx 3" "predict --ctx 3 --csv" "replay $dir/full.trace" \
+    "replay --check $dir/full.trace" "study $small --contexts 4 --repeat 1" "help sweep"; do
+    [ -c /dev/full ] || continue
+    begin "a full disk: $what"
+    command="$MEMTRACE $what >/dev/full"
+    "$MEMTRACE" $what >/dev/full 2>"$err"
+    status=$?
+    want ended 4
+    want has "$err" "cannot write to standard output: No space left on device"
+done
+if [ -c /dev/full ] && [ -f "$shared/data/gpt2-bpe/encoder.json" ]; then
+    for what in "" --decode; do
+        begin "a full disk: tokenize $what"
+        echo 1 2 3 | "$MEMTRACE" tokenize $what --model "$shared/data/gpt2-bpe" >/dev/full 2>"$err"
+        status=$?
+        want ended 4
+        want has "$err" "cannot write to standard output: No space left on device"
+    done
+fi
+
+# left ARGUMENT...: run, while nobody reads any more.
+left() {
+    command="(sleep; $MEMTRACE $*) | true"
+    {
+        sleep 0.3
+        timeout 60 "$MEMTRACE" "$@" 2>"$err"
+        echo $? >"$dir/status"
+    } | true
+    status=$(cat "$dir/status")
+}
+
+for what in "--backend none" "--backend none --json" predict "sweep --ctx 1..1024+1" \
+    "sweep --policy block:1MiB..64MiB*2 --ctx 100"; do
+    begin "a reader who left: $what"
+    left $what
+    want ended 4
+    want is "$(head -n 1 "$err")" "memtrace: cannot write to standard output: Broken pipe"
+done
+begin "a run that was cut says so before its figures"
+left --backend none
+want grep -q '^cut short after [0-9]* of 1024 steps; all figures below are of these steps$' "$err"
+want [ "$(grep -n '^cut short' "$err" | cut -d: -f1)" -lt "$(grep -n unexplained "$err" | cut -d: -f1)" ]
+begin "out of memory is said before the figures"
+run --backend none --capacity 545MiB
+want ended 3
+want grep -q '^cut short: out of memory after [0-9]* of 1024 steps' "$err"
+want [ "$(grep -n '^cut short' "$err" | cut -d: -f1)" -lt "$(grep -n unexplained "$err" | cut -d: -f1)" ]
+
 for what in --help "--backend none --ctx 3 --quiet" "sweep --ctx 3 --quiet"; do
     begin "stdout is closed: $what"
     command="$MEMTRACE $what >&-"
@@ -226,18 +291,11 @@ for signal in TERM INT; do
     alone $signal generate --backend cpu $small --prompt-file
 done
 
-# ---- names that are nearly right -------------------------------------------------------------------
+# ---- commands that are not there -------------------------------------------------------------------
 
-meant() { # meant WRONG RIGHT
-    refused "memtrace $1" 2 "there is no command $1: did you mean $2?" "$1"
-}
-meant generat generate
-meant sweeep sweep
-meant veriffy verify
-meant predcit predict
-meant RUN run
-meant reply replay
-meant tok tokenize
-refused "memtrace help" 2 "there is no command help: expected run, " help
-refused "a command of one letter" 2 "there is no command r: expected run, " r
+for wrong in generat RUN r halp; do
+    refused "memtrace $wrong" 2 "unknown command '$wrong'; known: run, generate, tokenize, " $wrong
+    refused "memtrace help $wrong" 2 "unknown command '$wrong'; known: run, " help $wrong
+done
+
 finish

@@ -451,6 +451,9 @@ for c in "" run generate tokenize verify sweep replay predict study; do
     case $c in
     "" | run | generate | verify | study) want has "$out" "bfc[:SIZE], jemalloc" ;;
     esac
+    run help $c
+    want ended 0
+    [ -z "$c" ] || want cmp "$out" "$dir/help"
     run $c --usage
     want ended 0
     want empty "$err"
@@ -475,10 +478,10 @@ done
 for value in "" -1 1.5 abc 18446744073709551616; do
     refused "--seed '$value'" 2 "--seed $value: expected an integer" --seed "$value"
 done
-for value in "" 0 -1 abc 1.5GiB 1TiB "1 GiB" 1gib GiB 17179869184GiB 16777216GiB $huge; do
+for value in "" 0 -1 abc 1.1KiB 1TiB "1 GiB" 1.GiB GiB 17179869184GiB 16777216GiB $huge; do
     refused "--capacity '$value'" 2 "--capacity $value: expected a size" --capacity "$value"
 done
-for value in "" -1 abc 1.5MiB 17179869184GiB 1125899906842625 $huge; do
+for value in "" -1 abc 1.1MiB 17179869184GiB 1125899906842625 $huge; do
     refused "--workspace '$value'" 2 "--workspace $value: expected a size" --workspace "$value"
 done
 for option in logits dtype backend activations model kv; do
@@ -542,6 +545,73 @@ begin "an option's name as a value, on purpose"
 run --backend none --ctx 2 --quiet "--trace=$dir/--quiet"
 want ended 0
 want [ -s "$dir/--quiet" ]
+begin "sizes with decimals and in other units"
+for size in 1.5GiB 1536mb 1.5g 1610612736 1572864K; do
+    run --backend none --ctx 1 --quiet --capacity $size
+    want has "$out" "# capacity 1610612736"
+done
+for size in 2MiB 2mib 2M 2097152B; do
+    run --backend none --ctx 1 --policy block:$size
+    want is "$(rows "$out" | awk '{ print $13 }')" 562036736
+    want no grep -q 'memtrace: .*1024' "$err"
+done
+for o in "--capacity 2GB" "--policy block:2MB" "--workspace 4KB"; do
+    run --backend none --ctx 1 $o
+    want ended 0
+    want is "$(head -n 1 "$err")" "memtrace: ${o#* }: KB, MB and GB are 1024 bytes, 1024 KB and 1024 MB here"
+    run --backend none --ctx 1 $o --quiet
+    want empty "$err"
+done
+
+begin "names of element types"
+for pair in f32,fp32 f32,float32 bf16,bfloat16 f16,fp16 f16,float16; do
+    for c in "--backend none --ctx 2 --quiet" "predict --ctx 2"; do
+        run $c --dtype ${pair%,*}
+        cp "$out" "$dir/one"
+        run $c --dtype ${pair#*,}
+        want ended 0
+        want cmp "$out" "$dir/one"
+    done
+done
+
+begin "the capacity that was reached: when, how often, and that it is the default"
+run --backend none --model gpt2-xl --batch 8
+want ended 0
+want has "$err" "--capacity 48GiB (the default) was reached 1 time, first in step 860:"
+want has "$out" "# capacity reached 1 time, first in step 860"
+full=$(rows "$out" | awk '{ print $13 }' | tail -n 1)
+run sweep --model gpt2-xl --batch 8
+want is "$(rows "$out" | awk '{ print $10, $14 }')" "48GiB $full"
+want has "$err" "1 row reached --capacity 48GiB (the default)"
+run --backend none --model gpt2-xl --batch 8 --capacity 100GiB
+want no has "$err" reached
+want no has "$out" reached
+run predict --model gpt2 --batch 4 --ctx 1024 --capacity 700MiB
+want has "$err" "--capacity 700MiB was reached"
+run --backend none --ctx 1024 --capacity 600MiB --json
+want strict_json "$out"
+want grep -q '"capacity_reached": [1-9]' "$out"
+
+begin "more threads than cores"
+run --layers 2 --width 64 --heads 4 --vocab 300 --backend cpu --ctx 2 --threads 1000
+want ended 0
+want is "$(grep -c '^memtrace: --threads 1000 on [0-9]* core' "$err")" 1
+run sweep --ctx 2 --threads 1000
+want is "$(grep -c '^memtrace: --threads 1000 on [0-9]* core' "$err")" 1
+run sweep --ctx 2 --threads 1000 --quiet
+want empty "$err"
+run $small --backend cpu --ctx 2 --threads 1
+want no has "$err" --threads
+
+if command -v script >/dev/null; then
+    begin "without options, on a terminal: what is about to happen"
+    timeout -k 1 2 script -qfc "exec $MEMTRACE >/dev/null" /dev/null >"$out" 2>&1
+    want grep -q 'generates 1024 tokens on the [a-z]* back end' "$out"
+    want has "$out" "memtrace --backend none"
+else
+    skip "without options, on a terminal" "there is no script(1)"
+fi
+
 refused "an unknown option" 2 "--nonsense" --nonsense
 refused "an unknown letter" 2 "'x'" -x
 refused "an ambiguous option" 2 "--pr" --pr 1
@@ -550,9 +620,9 @@ refused "an argument" 2 "extra: no argument" --backend none extra
 refused "an argument of run" 2 "extra: no argument" run --backend none extra
 refused "an argument after --" 2 "--ctx: no argument" --backend none -- --ctx 5
 refused "a dash" 2 "-: no argument" --backend none -
-refused "an unknown command" 2 "no command nonsense" nonsense
-refused "an empty command" 2 "no command" ""
-refused "a command in two lines" 2 'no command run\x0a' "run
+refused "an unknown command" 2 "unknown command 'nonsense'" nonsense
+refused "an empty command" 2 "unknown command ''" ""
+refused "a command in two lines" 2 "unknown command 'run\x0a'" "run
 "
 refused "two prompts" 2 "one prompt" --backend none --prompt-tokens 1 --prompt-ids 1
 refused "two prompts of text" 2 "one prompt" --backend none --prompt a --prompt-file /dev/null
