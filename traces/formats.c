@@ -105,6 +105,7 @@ mt_status mt_reader_next(mt_reader *r, mt_item *item, mt_error *err) {
     };
     mt_status status = r->format->next(r, item, err);
     item->line = r->line;
+    r->begun = r->begun || item->kind != MT_ITEM_NOTE;
     return status;
 }
 

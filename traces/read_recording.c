@@ -282,9 +282,6 @@ static mt_status read_columns(recording *x, char *line, mt_item *item, mt_error 
     int n = cut(line, strchr(line, '\t') != NULL ? '\t' : ' ', column, ROW);
     if (*column[0] == '@')
         return block(x, column, n, item, err);
-    if (x->blocks > 0)
-        return mt_reader_bad(&x->base, err, "%" PRIu64 " rows of blocks (@) are missing",
-                             x->blocks);
     if (strcmp(column[0], "snap") == 0)
         return snapshot(x, n > 1 ? column[1] : "", item, err);
     if (x->columns == 0 && (n == SHORT_ROW || n == ROW))
@@ -303,12 +300,10 @@ static mt_status next(mt_reader *r, mt_item *item, mt_error *err) {
     do
         MT_TRY(mt_reader_line(r, &line, err));
     while (line != NULL && *line == '\0');
+    if (x->blocks > 0 && (line == NULL || *line != '@'))
+        return mt_reader_bad(r, err, "%" PRIu64 " rows of blocks (@) are missing", x->blocks);
     if (line == NULL)
-        return x->blocks == 0
-                   ? MT_OK
-                   : mt_reader_bad(r, err,
-                                   "the file ends, %" PRIu64 " rows of blocks (@) are missing",
-                                   x->blocks);
+        return MT_OK;
     switch (*line) {
     case '#':
         item->kind = MT_ITEM_NOTE;

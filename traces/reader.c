@@ -98,8 +98,10 @@ mt_status mt_reader_option(mt_reader *r, const char *key, const char *text, cons
                            mt_error *err) {
     int n = (int)strcspn(text, stop);
     char *was = r->settings.policy;
-    if (n == 0 || (n == 1 && *text == '-'))
+    if (r->begun || n == 0 || (n == 1 && *text == '-'))
         return MT_OK;
+    if (was != NULL && strlen(was) + (size_t)n > MT_LINE)
+        return mt_reader_bad(r, err, "more than %zu characters of options", MT_LINE);
     if (asprintf(&r->settings.policy, "%s,%s%.*s", was != NULL ? was : "torch", key, n, text) < 0) {
         r->settings.policy = was;
         return mt_no_memory(err, "reading a recording");
@@ -113,7 +115,8 @@ mt_status mt_reader_capacity(mt_reader *r, const char *text, mt_error *err) {
     if (!mt_digits(&text, &n) || n == 0 || n > CAPACITY_MOST || (*text != '\0' && *text != ' '))
         return mt_reader_bad(r, err, "expected the device's bytes, from 1 to %" PRIu64,
                              CAPACITY_MOST);
-    r->settings.capacity = n;
+    if (!r->begun)
+        r->settings.capacity = n;
     return MT_OK;
 }
 

@@ -210,6 +210,7 @@ struct mt_reader {
     mt_settings settings;
     mt_numbers live; /* ids of live requests */
     uint64_t line;   /* of the latest line, from 1; a binary format counts its records here */
+    bool begun;      /* an item that is no note was told: the settings are complete */
     bool cut;        /* that line ended with the file, not with a newline */
     char *buffer;
     size_t at, end; /* what is not yet cut into lines */
