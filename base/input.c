@@ -235,7 +235,7 @@ static mt_status find_end(mt_input *in, size_t most, size_t *length, bool *ended
         *ended = newline != NULL;
         *length = *ended ? (size_t)(newline - from) : there;
         if (*length > most)
-            return mt_fail(err, MT_BAD, "%s, line %" PRIu64 ": longer than %zu bytes", in->name,
+            return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": longer than %zu bytes", in->name,
                            in->line, most);
         if (*ended)
             return MT_OK;
@@ -253,7 +253,7 @@ mt_status mt_input_line(mt_input *in, size_t most, mt_line *line, mt_error *err)
     line->text[line->length] = '\0';
     in->text_at += line->length + line->ended;
     if (memchr(line->text, '\0', line->length) != NULL)
-        return mt_fail(err, MT_BAD, "%s, line %" PRIu64 ": a zero byte, expected text", in->name,
+        return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": a zero byte, expected text", in->name,
                        in->line);
     return MT_OK;
 }

@@ -52,18 +52,16 @@ uint64_t *mt_map_find(const mt_map *m, uint64_t key) {
 }
 
 bool mt_map_set(mt_map *m, uint64_t key, uint64_t value) {
-    uint64_t *known = mt_map_find(m, key);
-    if (known != NULL) {
-        *known = value;
-        return true;
+    size_t i = m->places == 0 ? 0 : place_of(m, key);
+    bool known = m->places > 0 && m->used[i];
+    if (!known && m->count + 1 > m->places / 4 * 3) {
+        if (!resize(m, m->places == 0 ? FIRST_PLACES : 2 * m->places))
+            return false;
+        i = place_of(m, key);
     }
-    if (m->count + 1 > m->places / 4 * 3 &&
-        !resize(m, m->places == 0 ? FIRST_PLACES : 2 * m->places))
-        return false;
-    size_t i = place_of(m, key);
     m->entry[i] = (mt_map_entry){ key, value };
     m->used[i] = true;
-    m->count++;
+    m->count += !known;
     return true;
 }
 

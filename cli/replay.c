@@ -225,8 +225,8 @@ static void print_refused(const session *s, const mt_refused *r) {
         return;
     printf("# first refused: %" PRIu64 " bytes at %s:%" PRIu64 ": largest free block %" PRIu64
            ", free in segments %" PRIu64 ", left on the device %" PRIu64 "\n",
-           f->request.bytes, mt_printable_path(path, sizeof path, s->in->path), r->line,
-           f->largest_free, f->free_total, f->source_free);
+           f->request.bytes, mt_printable_path(path, sizeof path, mt_input_name(s->in->in)),
+           r->line, f->largest_free, f->free_total, f->source_free);
 }
 
 static mt_status print_summary(const session *s, size_t i) {

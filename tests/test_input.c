@@ -155,12 +155,12 @@ static void test_line_refused(void **state) {
     assert_int_equal(first_line("ten bytes!\n", 11, 10, &in, &line, &err), MT_OK);
     mt_input_close(in);
     assert_int_equal(first_line("ten bytes!\n", 11, 9, &in, &line, &err), MT_BAD);
-    assert_non_null(strstr(err.text, "line 1: longer than 9 bytes"));
+    assert_non_null(strstr(err.text, ":1: longer than 9 bytes"));
     mt_input_close(in);
     assert_int_equal(first_line("ten bytes!", 10, 9, &in, &line, &err), MT_BAD);
     mt_input_close(in);
     assert_int_equal(first_line("a\0b\n", 4, 9, &in, &line, &err), MT_BAD);
-    assert_non_null(strstr(err.text, "line 1: a zero byte"));
+    assert_non_null(strstr(err.text, ":1: a zero byte"));
     mt_input_close(in);
 }
 

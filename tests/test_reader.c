@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/output.h"
 #include "traces/check.h"
 #include "traces/replay.h"
 #include "tests/temp_files.h"

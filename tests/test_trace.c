@@ -500,9 +500,9 @@ static void test_broken_lines(void **state) {
     memcpy(text + head, "# abc", 5);
     assert_refused(text, head + 5, 3, "ends inside a line");
     memset(text + head, '#', sizeof text - head);
-    assert_refused(text, sizeof text, 3, "65536 characters or more");
+    assert_refused(text, sizeof text, 3, "longer than 65535 bytes");
     text[head + MT_TRACE_LINE] = '\n';
-    assert_refused(text, head + MT_TRACE_LINE + 1, 3, "65536 characters or more");
+    assert_refused(text, head + MT_TRACE_LINE + 1, 3, "longer than 65535 bytes");
     text[head + MT_TRACE_LINE - 1] = '\n';
     mt_error err;
     assert_int_equal(read_text(text, head + MT_TRACE_LINE, &err), MT_OK);

@@ -98,7 +98,7 @@ static mt_status open_policy(check *c) {
         return mt_fail(
             c->err, MT_BAD,
             "%s: %s does not say what PyTorch's allocator did, expected a recording of it",
-            c->in->path, c->in->format->name);
+            mt_input_name(c->in->in), c->in->format->name);
     if (s->capacity == 0)
         return bad(c, "the device's bytes are missing in the header");
     MT_TRY(mt_source_sim(&c->source, s->capacity, 2 * MT_MIB, c->err));
@@ -166,7 +166,7 @@ static void count_operation(check *c) {
         return;
     c->counts->places += (item->has & MT_HAS_PLACE) != 0;
     c->counts->calls += (item->has & MT_HAS_CALLS) != 0 ? item->calls->count : 0;
-    c->counts->statistics += item->counters;
+    c->counts->statistics += (item->has & MT_HAS_COUNTERS) != 0 ? item->counters : 0;
 }
 
 /* Notes what is gone after the operation. */

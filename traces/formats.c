@@ -1,6 +1,7 @@
 /* formats.c - the list of formats, and a reader of the one that a file is of. */
 #include "traces/reader.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,51 +59,44 @@ static const char *names(char buffer[static 256]) {
     return buffer;
 }
 
-static mt_status no_format(const mt_reader *r, mt_error *err) {
+static mt_status no_format(const char *name, const char *data, size_t n, mt_error *err) {
     char expected[256];
-    if (r->end == 0)
-        return mt_fail(err, MT_BAD, "%s: the file is empty, expected %s", r->path, names(expected));
-    return mt_fail(err, MT_BAD, "%s: '%.*s' looks like %s, expected %s", r->path,
-                   (int)(r->end < SHOWN ? r->end : SHOWN), r->buffer, looks_like(r->buffer, r->end),
-                   names(expected));
+    if (n == 0)
+        return mt_fail(err, MT_BAD, "%s: the file is empty, expected %s", name, names(expected));
+    return mt_fail(err, MT_BAD, "%s: '%.*s' looks like %s, expected %s", name,
+                   (int)(n < SHOWN ? n : SHOWN), data, looks_like(data, n), names(expected));
 }
 
-/* Opens the file and tells its format from its beginning, which stays to be read. */
-static mt_status probe(mt_reader *r, const char *path, mt_error *err) {
-    r->path = strdup(path);
-    if (r->path == NULL)
-        return mt_no_memory(err, "reading a recording");
-    MT_TRY(mt_input_open(&r->in, path, MT_INPUT_ANY, err));
-    MT_TRY(mt_reader_peek(r, err));
-    r->format = format_of(r->buffer, r->end);
-    return r->format != NULL ? MT_OK : no_format(r, err);
-}
-
-static void free_shared(mt_reader *r) {
-    mt_input_close(r->in);
-    mt_numbers_free(&r->live);
-    free(r->settings.policy);
-    free(r->buffer);
-    free(r->path);
+/* The format as its first bytes tell, which stay to be read. */
+static mt_status find_format(mt_input *in, const mt_format **format, mt_error *err) {
+    const char *data;
+    size_t n;
+    MT_TRY(mt_input_peek(in, MT_PEEK, &data, &n, err));
+    *format = format_of(data, n);
+    return *format != NULL ? MT_OK : no_format(mt_input_name(in), data, n, err);
 }
 
 mt_status mt_reader_open(mt_reader **out, const char *path, mt_error *err) {
-    mt_reader r = { 0 };
+    const mt_format *format;
+    mt_input *in;
     *out = NULL;
-    mt_status status = probe(&r, path, err);
-    if (status == MT_OK && (*out = calloc(1, r.format->size)) == NULL)
+    MT_TRY(mt_input_open(&in, path, MT_INPUT_ANY, err));
+    mt_status status = find_format(in, &format, err);
+    if (status == MT_OK && (*out = calloc(1, format->size)) == NULL)
         status = mt_no_memory(err, "reading a recording");
     if (status == MT_OK)
-        **out = r;
+        **out = (mt_reader){ .format = format, .in = in };
     else
-        free_shared(&r);
+        mt_input_close(in);
     return status;
 }
 
 mt_status mt_reader_next(mt_reader *r, mt_item *item, mt_error *err) {
-    *item = (mt_item){
-        .kind = MT_ITEM_END, .id = MT_NO_ID, .live = MT_NO_LIVE, .layer = -1, .tag = MT_OTHER
-    };
+    memset(item, 0, offsetof(mt_item, segment));
+    item->id = MT_NO_ID;
+    item->live = MT_NO_LIVE;
+    item->layer = -1;
+    item->tag = MT_OTHER;
     mt_status status = r->format->next(r, item, err);
     item->line = r->line;
     r->begun = r->begun || item->kind != MT_ITEM_NOTE;
@@ -113,6 +107,8 @@ void mt_reader_close(mt_reader *r) {
     if (r == NULL)
         return;
     r->format->close(r);
-    free_shared(r);
+    mt_input_close(r->in);
+    mt_numbers_free(&r->live);
+    free(r->settings.policy);
     free(r);
 }

@@ -264,6 +264,7 @@ static mt_status history(recording *x, char *line, mt_item *item, mt_error *err)
     char *column[5];
     mt_history *h = &item->history;
     item->kind = MT_ITEM_HISTORY;
+    *h = (mt_history){ 0 };
     int n = cut(line, ' ', column, 5);
     while (n == 5 && h->action < MT_ACTIONS &&
            strcmp(column[1], mt_action_name((mt_action)h->action)) != 0)

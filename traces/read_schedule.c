@@ -100,7 +100,8 @@ static mt_status request(schedule *s, const char *at, mt_item *item, mt_error *e
     if (!good || *at != '\0')
         return mt_reader_bad(&s->base, err, "expected a SIZE or a SIZE SEGMENT+OFFSET");
     item->id = s->next++;
-    return mt_reader_request(&s->base, item, err);
+    item->live = mt_numbers_take(&s->base.live, item->id);
+    return item->live != MT_NO_LIVE ? MT_OK : mt_no_memory(err, "reading a recording");
 }
 
 static mt_status release(schedule *s, const char *at, mt_item *item, mt_error *err) {

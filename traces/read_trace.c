@@ -292,8 +292,9 @@ static mt_status check_ledger(trace_reader *r, const mt_event *e) {
     mt_status status = mt_ledger_apply(&r->ledger, e, &why);
     if (status == MT_OK)
         return MT_OK;
-    return status == MT_CHECK ? refuse(r, "%s", why.text)
-                              : mt_fail(r->err, status, "%s: %s", r->base.path, why.text);
+    return status == MT_CHECK
+               ? refuse(r, "%s", why.text)
+               : mt_fail(r->err, status, "%s: %s", mt_input_name(r->base.in), why.text);
 }
 
 /* Whether the event can follow; sets its slot, and the live number of its request. */

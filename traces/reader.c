@@ -25,7 +25,7 @@ static mt_status fail_at(const mt_reader *r, uint64_t line, mt_status status, mt
                          const char *format, va_list args) {
     char text[sizeof err->text];
     vsnprintf(text, sizeof text, format, args);
-    return mt_fail(err, status, "%s:%" PRIu64 ": %s", r->path, line, text);
+    return mt_fail(err, status, "%s:%" PRIu64 ": %s", mt_input_name(r->in), line, text);
 }
 
 mt_status mt_reader_fail(const mt_reader *r, uint64_t line, mt_status status, mt_error *err,
@@ -47,48 +47,12 @@ mt_status mt_reader_bad(const mt_reader *r, mt_error *err, const char *format, .
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-#define BUFFER (2 * MT_LINE)
-
-/* Appends to the buffer what the file has next. */
-static mt_status read_more(mt_reader *r, mt_error *err) {
-    size_t n;
-    memmove(r->buffer, r->buffer + r->at, r->end - r->at);
-    r->end -= r->at;
-    r->at = 0;
-    MT_TRY(mt_input_some(r->in, r->buffer + r->end, BUFFER - r->end, &n, err));
-    r->end += n;
-    r->all_read = n == 0;
-    return MT_OK;
-}
-
-mt_status mt_reader_peek(mt_reader *r, mt_error *err) {
-    r->buffer = malloc(BUFFER + 1);
-    if (r->buffer == NULL)
-        return mt_no_memory(err, "reading a recording");
-    while (!r->all_read && r->end < MT_PEEK)
-        MT_TRY(read_more(r, err));
-    return MT_OK;
-}
-
-mt_status mt_reader_line(mt_reader *r, char **line, mt_error *err) {
-    char *newline;
-    *line = NULL;
-    r->line++;
-    while ((newline = memchr(r->buffer + r->at, '\n', r->end - r->at)) == NULL && !r->all_read &&
-           r->end - r->at < MT_LINE)
-        MT_TRY(read_more(r, err));
-    if (newline == NULL && r->end == r->at)
-        return MT_OK;
-    char *start = r->buffer + r->at;
-    size_t length = newline == NULL ? r->end - r->at : (size_t)(newline - start);
-    if (length >= MT_LINE)
-        return mt_reader_bad(r, err, "a line of %zu characters or more", MT_LINE);
-    if (memchr(start, '\0', length) != NULL)
-        return mt_reader_bad(r, err, "a zero byte, expected text");
-    r->cut = newline == NULL;
-    r->at += length + !r->cut;
-    start[length] = '\0';
-    *line = start;
+mt_status mt_reader_line(mt_reader *r, char **text, mt_error *err) {
+    mt_line line;
+    MT_TRY(mt_input_line(r->in, MT_LINE, &line, err));
+    r->line = line.number;
+    r->cut = !line.ended;
+    *text = line.text;
     return MT_OK;
 }
 

@@ -31,12 +31,13 @@
  *   3. Put a small recording into tests/recordings/ and its name into tests/test_reader.c, which
  *      reads every one of them whole, cut at every byte, and with bytes changed at random.
  *
- * `next` finds an item without anything told: kind MT_ITEM_END, ids and live numbers "none", layer
- * -1, tag MT_OTHER, all else zero. It sets what its file tells. What only a new format tells gets a
- * new field in mt_item, whose zero means "not told": the other readers stay as they are. Text
- * comes by mt_reader_line, binary data by mt_input_some; what cannot be read in one pass (a
- * database) is opened again by its name. Requests that were live when the recording began come as a
- * snapshot before the first operation, with the ids that their frees will name. */
+ * `next` finds an item that tells nothing: kind MT_ITEM_END, has 0, id and live "none", layer -1,
+ * tag MT_OTHER, all else up to refused zero. It sets what its file tells. What only a new format
+ * tells gets a new field in mt_item, whose zero means "not told": the other readers stay as they
+ * are. Text comes by mt_reader_line, binary data by mt_input_some (base/input.h); what cannot be
+ * read in one pass (a database) is opened again by its name. Requests that were live when the
+ * recording began come as a snapshot before the first operation, with the ids that their frees will
+ * name. */
 #ifndef MT_TRACES_READER_H
 #define MT_TRACES_READER_H
 
@@ -129,8 +130,9 @@ typedef struct mt_item {
     uint32_t stack;        /* number of the call stack, from 1 */
     uint64_t time_ns;      /* since the first item that has one */
 
-    /* Facts. */
-    bool refused; /* there was no memory for this request */
+    bool refused; /* ALLOC: the recorded allocator had no memory for it */
+
+    /* Facts: set where kind or has says so, else of no meaning. */
     uint32_t segment;
     uint64_t offset, rounded;
     const char *state, *pool; /* in PyTorch's words: active_allocated, large */
@@ -200,21 +202,17 @@ extern const mt_format mt_format_trace, mt_format_recording, mt_format_schedule;
 /* ---- for the readers of formats -------------------------------------------------------------- */
 
 #define MT_PEEK 4096
-#define MT_LINE ((size_t)64 << 10) /* a line has fewer characters */
+#define MT_LINE (((size_t)64 << 10) - 1) /* characters of a line at most */
 
 /* What every reader's struct begins with. */
 struct mt_reader {
     const mt_format *format;
     mt_input *in;
-    char *path;
     mt_settings settings;
     mt_numbers live; /* ids of live requests */
     uint64_t line;   /* of the latest line, from 1; a binary format counts its records here */
     bool begun;      /* an item that is no note was told: the settings are complete */
     bool cut;        /* that line ended with the file, not with a newline */
-    char *buffer;
-    size_t at, end; /* what is not yet cut into lines */
-    bool all_read;  /* the file has no more than that */
 };
 
 /* The next line, without its newline, which the caller may change; NULL at the end. */
@@ -235,7 +233,5 @@ mt_status mt_reader_option(mt_reader *r, const char *key, const char *text, cons
 
 /* Takes the device's bytes, as text, for the settings. */
 mt_status mt_reader_capacity(mt_reader *r, const char *text, mt_error *err);
-
-mt_status mt_reader_peek(mt_reader *r, mt_error *err);
 
 #endif
