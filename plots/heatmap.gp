@@ -14,7 +14,7 @@ tall = 190 + 51 * policies
 tall = tall < 480 ? 480 : tall > 760 ? 760 : tall
 load here."style.gp"
 title = model_name.": ".finding
-settings = settings.",  optimum: ".bound.(kvs > 1 ? ",  title: means" : "").",  framed: lowest of a column"
+settings = settings.",  optimum: ".bound.(kvs > 1 ? ",  ranked by the mean" : "").",  framed: lowest of a column"
 load here."title.gp"
 
 # Colours by the percentage, on a logarithmic scale: one hue, the darker the more, so that they
