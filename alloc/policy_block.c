@@ -167,8 +167,7 @@ static void block_refusal(const mt_policy *base, uint64_t bytes, uint32_t stream
 const mt_policy_ops mt_policy_block = {
     .traits = { .name = "block",
                 .syntax = "block:SIZE[,round:N][,fit:best|first][,keep:all|none]",
-                .help = "segments in whole blocks of SIZE, requests rounded to N: the laboratory "
-                        "for block sizes",
+                .help = "segments of whole blocks of SIZE; requests rounded up to N bytes",
                 .colon = true },
     .size = sizeof(block_policy),
     .open = block_open,

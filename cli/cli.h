@@ -43,6 +43,10 @@ extern const cli_option cli_shape_rows[], cli_generation_rows[], cli_machine_row
         cli_machine_rows, at                                                                       \
     }
 
+/* Lists for the help: of policies; of these and cache strategies. */
+void cli_list_policies(FILE *out);
+void cli_list_memory(FILE *out);
+
 /* Their rules: a usage error where two options contradict each other. */
 void cli_check_engine(struct argp_state *state, const cli_options *o);
 

@@ -57,14 +57,9 @@ const cli_option cli_shape_rows[] = {
 const cli_option cli_machine_rows[] = {
     { CLI_GROUP, .help = "Memory:" },
     { CLI_SPEC, FIELD(policy), "policy", "SPEC",
-      .help = "the allocator: torch[,option:value...], "
-              "block:SIZE[,round:N][,fit:best|first][,keep:all|none], direct[:SIZE], bfc[:SIZE], "
-              "jemalloc, "
-              "or async with --backend cuda",
-      "torch" },
+      .help = "the allocator and its options, listed below", "torch" },
     { CLI_TEXT, FIELD(kv), "kv", "STRATEGY",
-      .help = "how the KV cache grows: concat, concat-tuple, static, doubling[:N], paged:N or none",
-      "concat" },
+      .help = "how the KV cache gets its memory, listed below", "concat" },
     { CLI_WORD, FIELD(arena), "activations", "eager|arena",
       .help = "eager: one allocation per activation, freed after its last use; arena: one "
               "allocation for "

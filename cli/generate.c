@@ -8,12 +8,17 @@
 #include <string.h>
 
 static const char doc[] =
-    "Continues a prompt greedily and prints prompt and continuation.\v"
+    "Continues a prompt by greedy decoding and prints prompt and continuation.\vText needs "
+    "a vocabulary (--model DIR or --tokenizer DIR); --ids works without one. --ctx counts "
+    "the prompt; ctx - prompt + 1 ids are generated.\n"
+    "\n"
+    "\f\n"
     "Examples:\n"
     "  memtrace generate --model DIR --prompt 'San Francisco is' --ctx 40\n"
-    "  memtrace generate --prompt-ids 15017,6033,318 --ctx 10 --ids\n\n"
-    "Text needs a vocabulary (--model DIR or --tokenizer DIR); --ids works without one. --ctx "
-    "counts the prompt; ctx - prompt + 1 ids are generated.";
+    "  memtrace generate --prompt-ids 15017,6033,318 --ctx 10 --ids\n"
+    "\n"
+    "Exit status: 0 done; 2 bad input or usage; 3 out of device memory; 4 a device, library "
+    "or write failed; 130 interrupted.";
 
 typedef struct generate_options {
     cli_options engine;
@@ -34,6 +39,7 @@ static void check(struct argp_state *state, void *input) {
 
 static const cli_usage usage = {
     .doc = doc,
+    .lists = cli_list_memory,
     .table = { CLI_ENGINE_TABLES(0), { rows, 0 }, { cli_no_output_rows, 0 }, { cli_size_note, 0 } },
     .hint = "; see --prompt",
     .check = check,

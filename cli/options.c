@@ -207,23 +207,38 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* ---- the help -------------------------------------------------------------------------------- */
 
-/* What a row says: its help, what its more adds, its default. argp frees what is returned. */
+/* What a row says, and its default. */
+static void write_row_help(FILE *out, const cli_option *o) {
+    fputs(o->help, out);
+    if (o->standard != NULL)
+        fprintf(out, " (default: %s)", o->standard);
+}
+
+/* What stands after the options. */
+static void write_doc(FILE *out, const char *text, void (*lists)(FILE *out)) {
+    size_t n = strcspn(text, "\f");
+    fwrite(text, 1, n, out);
+    if (text[n] == '\f')
+        lists(out);
+    fputs(text + n + (text[n] == '\f'), out);
+}
+
+/* argp frees what is returned. */
 static char *help_filter(int key, const char *text, void *input) {
     const parsing *p = input;
-    char more[1024] = "";
-    int i = text != NULL && key >= ' ' && key != KEY_HELP ? row_of(p, key) : -1;
-    if (i < 0)
+    char *all = NULL;
+    size_t n;
+    int i = row_of(p, key);
+    bool doc = key == ARGP_KEY_HELP_POST_DOC && p->usage->lists != NULL;
+    FILE *out = text != NULL && (doc || i >= 0) ? open_memstream(&all, &n) : NULL;
+    if (out == NULL)
         return (char *)text;
-    const cli_option *o = p->row[i];
-    size_t room = strlen(text) + sizeof more + 256;
-    char *all = malloc(room);
-    if (all == NULL)
-        return (char *)text;
-    if (o->more != NULL)
-        o->more(more, sizeof more);
-    snprintf(all, room, "%s%s%s%s%s", text, more, o->standard != NULL ? " (default: " : "",
-             o->standard != NULL ? o->standard : "", o->standard != NULL ? ")" : "");
-    return all;
+    if (doc)
+        write_doc(out, text, p->usage->lists);
+    else
+        write_row_help(out, p->row[i]);
+    fclose(out);
+    return all != NULL ? all : (char *)text;
 }
 
 static struct argp_option argp_row(const cli_option *o, int key, int group) {

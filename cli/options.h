@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef enum cli_kind {
     CLI_GROUP,  /* no option: help is the heading of those that follow */
@@ -32,8 +33,7 @@ typedef struct cli_option {
     const char *help;     /* a heading, or what the option does */
     const char *standard; /* the default, for the help; NULL: none */
     uint64_t least, most;
-    char letter;                               /* 'q' for -q */
-    void (*more)(char *text, size_t capacity); /* writes what the help says after help */
+    char letter; /* 'q' for -q */
 } cli_option;
 
 typedef struct cli_files {
@@ -52,7 +52,8 @@ typedef struct cli_table {
 
 #define CLI_TABLES 8
 typedef struct cli_usage {
-    const char *doc; /* what the command does, '\v', columns and examples */
+    const char *doc;          /* what the command does, '\v', columns and examples */
+    void (*lists)(FILE *out); /* writes what stands where doc has '\f'; NULL: doc has none */
     cli_table table[CLI_TABLES];
     const char *hint; /* what to do instead of giving an argument; NULL: nothing to say */
     void (*check)(struct argp_state *state,

@@ -20,22 +20,25 @@
 #define SPEC_MOST   2048
 
 static const char doc[] =
-    "Prints, after every token, what torch.cuda's memory counters would show for greedy decoding "
-    "with Hugging Face's GPT2LMHeadModel in PyTorch: to the byte, without PyTorch and without a "
-    "GPU.\v"
-    "Obeys PYTORCH_CUDA_ALLOC_CONF or else PYTORCH_ALLOC_CONF (--policy goes before both), "
-    "CUBLAS_WORKSPACE_CONFIG, TORCH_CUBLAS_WORKSPACE_CACHE, CUBLASLT_WORKSPACE_SIZE and "
-    "TORCH_CUBLASLT_UNIFIED_WORKSPACE.\n\n"
-    "The first row, load, is the state after the model was moved to the device. The peaks are "
-    "those within a step, the last four columns count from the start.\n\n"
+    "Prints what torch.cuda's memory counters would show after each token of greedy "
+    "decoding with Hugging Face's GPT2LMHeadModel: to the byte, without PyTorch and without "
+    "a GPU.\vObeys PYTORCH_CUDA_ALLOC_CONF or else PYTORCH_ALLOC_CONF (--policy goes before "
+    "both), CUBLAS_WORKSPACE_CONFIG, TORCH_CUBLAS_WORKSPACE_CACHE, CUBLASLT_WORKSPACE_SIZE "
+    "and TORCH_CUBLASLT_UNIFIED_WORKSPACE.\n"
+    "\n"
+    "Columns are tab-separated. The row named load (with --csv: step -1) is the state after "
+    "the model was moved to the device. Peaks are those within a step; allocs, frees, "
+    "device_allocs and device_frees count from the start.\n"
+    "\n"
     "Examples:\n"
     "  memtrace predict --model gpt2 --ctx 1024 > gpt2.tsv\n"
     "  memtrace predict --model gpt2-xl --dtype bf16 --prompt-tokens 100 --ctx 400\n"
     "  memtrace predict --cache none --contexts 1,10,100..1000+100 --attn eager\n"
     "  PYTORCH_ALLOC_CONF=expandable_segments:True memtrace predict --cache static\n"
-    "  memtrace predict --policy torch,max_split_size_mb:128 --torch 2.11\n\n"
-    "Exit status: 0 done; 2 bad input or usage; 3 out of device memory; 4 a write failed; 130 "
-    "interrupted.";
+    "  memtrace predict --policy torch,max_split_size_mb:128 --torch 2.11\n"
+    "\n"
+    "Exit status: 0 done; 2 bad input or usage; 3 out of device memory; 4 a write failed; "
+    "130 interrupted.";
 
 typedef struct predict_options {
     const char *model, *policy, *contexts, *dtype;

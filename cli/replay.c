@@ -32,6 +32,7 @@ static const char doc[] =
     "peak_requested. calls counts what the device was asked for segments, refused the requests "
     "that "
     "--capacity did not hold: the exit status is then 3.\n\n"
+    "\f\n"
     "Examples:\n"
     "  memtrace --backend none --trace run.trace > /dev/null\n"
     "  memtrace replay run.trace --policy torch,block:2MiB,direct\n"
@@ -53,7 +54,7 @@ static const cli_option rows[] = {
     { CLI_FILES, FIELD(files), "FILE", "FILE...", .least = 1, .most = UINT32_MAX },
     { CLI_GROUP, .help = "Replay:" },
     { CLI_SPEC, FIELD(policy), "policy", "LIST",
-      .help = "policies with their options, see memtrace --help", "torch" },
+      .help = "policies with their options, listed below", "torch" },
     { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device", "1024GiB", 1,
       SIZE_MOST },
     { CLI_SIZE, FIELD(granularity), "granularity", "SIZE",
@@ -83,6 +84,7 @@ static void check(struct argp_state *state, void *input) {
 }
 
 static const cli_usage usage = { .doc = doc,
+                                 .lists = cli_list_policies,
                                  .table = { { rows, 0 }, { cli_size_note, 0 } },
                                  .check = check };
 

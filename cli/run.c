@@ -17,28 +17,35 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Runs one greedy generation with every device byte taken through an instrumented allocator, "
-    "and "
-    "prints one row per step: what was requested (by tag), what the allocator added, what is "
-    "reserved, and which request caused each bump.\v"
-    "Commands, each with a --help of its own:\n"
-    "  memtrace [run]       this one\n"
+    "Runs one greedy GPT-2 generation, takes every byte of device memory through an "
+    "instrumented allocator, and prints one row per step: what was requested (by tag), what "
+    "the allocator added, what is reserved, and which allocation caused each "
+    "bump.\vCommands (memtrace help COMMAND describes each):\n"
+    "  memtrace [run]       one generation, one row of memory per step\n"
     "  memtrace generate    text in, text out\n"
-    "  memtrace tokenize    text to ids, or back\n"
-    "  memtrace verify      is the cache right?\n"
+    "  memtrace tokenize    text to token ids, or back\n"
+    "  memtrace verify      the KV cache against a run without one\n"
     "  memtrace predict     what PyTorch would show after each token\n"
-    "  memtrace replay      a stored run through other policies\n"
-    "  memtrace sweep       a grid of runs, one row each\n"
-    "  memtrace study       what a step costs in time\n"
-    "  memtrace plot        a chart of these tables, drawn by gnuplot\n\n"
+    "  memtrace replay      a recorded trace through other policies\n"
+    "  memtrace sweep       a grid of dry runs, one row each\n"
+    "  memtrace study       what a step costs in time, and what bounds it\n"
+    "  memtrace plot        a chart of what was written\n"
+    "\n"
+    "The table is made for gnuplot: comments with the settings, then whitespace-separated "
+    "columns in bytes. At the end of each step, reserved = weights + kv + activations + "
+    "logits + workspace + other (what was requested) + rounding + split + cached. bump is "
+    "the change of reserved less the change of kv, cause the segments that came and went. "
+    "With --csv the row of step -1 is the state after loading.\n"
+    "\n"
+    "\f\n"
     "Examples:\n"
-    "  memtrace --ctx 1024 > mem.dat                  GPT-2 small, seeded weights\n"
-    "  memtrace --backend none --model gpt2-xl --batch 8 > xl.dat      a dry run\n"
+    "  memtrace --ctx 1024 > mem.dat\n"
+    "  memtrace --backend none --model gpt2-xl --batch 8 --capacity 80GiB > xl.dat\n"
     "  memtrace --policy block:2MiB --kv paged:16 --trace t.zst > paged.dat\n"
-    "  memtrace --policy torch,expandable_segments:True > expandable.dat\n\n"
-    "Exit status: 0 done; 1 a check did not hold; 2 bad input or usage; 3 out of device memory; 4 "
-    "a "
-    "device, library or write failed; 130 interrupted.";
+    "  memtrace --policy torch,expandable_segments:True > expandable.dat\n"
+    "\n"
+    "Exit status: 0 done; 1 a check did not hold; 2 bad input or usage; 3 out of device "
+    "memory; 4 a device, library or write failed; 130 interrupted.";
 
 typedef struct run_options {
     cli_options engine;
@@ -64,6 +71,7 @@ static void check(struct argp_state *state, void *input) {
 
 static const cli_usage usage = {
     .doc = doc,
+    .lists = cli_list_memory,
     .table = { CLI_ENGINE_TABLES(0), { cli_output_rows, 0 }, { rows, 0 }, { cli_size_note, 0 } },
     .check = check,
 };

@@ -21,26 +21,28 @@
 
 static const char doc[] =
     "Measures a decoding step with and without a KV cache at several contexts: latency, "
-    "arithmetic, "
-    "bytes, what the machine could do, and where the time goes.\v"
-    "The table on stdout has three blocks (gnuplot's index 0 to 2): latency and work by context, "
-    "the "
-    "split of a step, the kernels. Lines with # at the end name what a step is bound by, with the "
-    "figures, and add up a generation from --prompt-tokens (8) to --ctx both ways.\n\n"
-    "Each figure is a median of --repeat steps after two to warm up; steps with every kernel timed "
-    "are "
-    "taken by turns with plain ones. A cached step is done again at the same place, or, with --kv "
-    "concat, which cannot, the last steps up to the context count. --kv is static unless given: "
-    "concat "
-    "copies the cache at every step.\n\n"
+    "FLOPs, bytes, the roofline of this machine, and where the time goes.\vThe table on "
+    "stdout has three blocks (gnuplot's index 0 to 2): latency and work by context, the "
+    "split of a step's time, and the kernels. Comments at the end say what bounds a step, "
+    "with the figures, and total a generation from --prompt-tokens (8) to --ctx with and "
+    "without the cache. docs/study.md describes the columns.\n"
+    "\n"
+    "Each figure is the median of --repeat steps, after two warm-up steps; steps with every "
+    "kernel timed alternate with plain ones. A cached step is repeated at the same "
+    "position; with --kv concat, which cannot repeat a step, the last steps up to the "
+    "context are measured. --kv is static unless given: concat copies the cache at every "
+    "step.\n"
+    "\n"
+    "\f\n"
     "Examples:\n"
     "  memtrace study > study.dat\n"
     "  memtrace study --contexts 128..1024+128 --kv concat --profile step.json\n"
-    "  memtrace study --backend cuda --logits all --repeat 21 > a40.dat\n\n"
-    "docs/study.md names the columns. Exit status: 0 done; 1 a sum did not hold; 2 bad input or "
-    "usage; 3 "
-    "out of device memory; 4 a device, library or write failed; 130 interrupted.\n\n"
-    "step.json opens in Perfetto (ui.perfetto.dev) or chrome://tracing.";
+    "  memtrace study --backend cuda --logits all --repeat 21 > a40.dat\n"
+    "\n"
+    "step.json opens in Perfetto (ui.perfetto.dev) or chrome://tracing.\n"
+    "\n"
+    "Exit status: 0 done; 1 a sum did not hold; 2 bad input or usage; 3 out of device "
+    "memory; 4 a device, library or write failed; 130 interrupted.";
 
 typedef struct study_options {
     cli_options engine;
@@ -78,6 +80,7 @@ static void check(struct argp_state *state, void *input) {
 
 static const cli_usage usage = {
     .doc = doc,
+    .lists = cli_list_memory,
     .table = { { rows, 0 }, CLI_ENGINE_TABLES(0), { cli_no_output_rows, 0 }, { cli_size_note, 0 } },
     .check = check,
 };

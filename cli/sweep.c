@@ -19,26 +19,36 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Runs every combination of the given values as a dry run, in parallel, and prints one row "
-    "each.\v"
-    "A value may be a list (a,b,c) or a range (128..1024+128, block:64KiB..64MiB*2). In a list of "
-    "policies a word that is not a policy's name is an option of the one before.\n\n"
-    "Columns: the peak is the moment reserved was highest, and requested highest then; rounding, "
-    "split and cached are taken there. overhead is peak_reserved less the least that any placement "
-    "needs (the peak of requested, or with --optimum the best packing found). calls counts what "
-    "the "
-    "source was asked: segments taken and given back, pages mapped and unmapped. change is "
-    "reserved "
-    "from one token to the next. unused = 1 - requested / reserved and internal = rounding / "
-    "rounded, "
-    "both at the peak; external = 1 - largest free block / all free bytes, at the end. ended is "
-    "done, or out-of-memory where --capacity did not hold the run: the numbers are then those up "
-    "to "
-    "the refused request. That is a result as any other, and the exit status stays 0.\n\n"
+    "Runs every combination of the given values as a dry run, in parallel, and prints one "
+    "row each.\vA value may be a list (a,b,c) or a range (128..1024+128, "
+    "block:64KiB..64MiB*2). In a list of policies, a word that is no policy's name is an "
+    "option of the one before.\n"
+    "\n"
+    "Columns:\n"
+    "  peak_requested, peak_reserved  the highest values\n"
+    "  reserved                       at the end\n"
+    "  rounding, split, cached        when reserved was highest\n"
+    "  optimum_low, optimum_high      the least that any placement needs: at least\n"
+    "                                 the peak of requested, at most the best\n"
+    "                                 packing found with --optimum (0 without)\n"
+    "  overhead                       peak_reserved less the optimum\n"
+    "  calls                          to the driver: segments allocated and freed,\n"
+    "                                 pages mapped and unmapped\n"
+    "  bumps, bump_largest            steps with a bump, and the largest\n"
+    "  change_mean, change_largest    of reserved from one token to the next\n"
+    "  unused                         1 - requested / reserved, at the peak\n"
+    "  internal                       rounding / rounded, at the peak\n"
+    "  external                       1 - largest free block / free, at the end\n"
+    "  ended                          done; or out-of-memory, with the figures up\n"
+    "                                 to the refused request (status still 0)\n\n"
+    "\f\n"
     "Examples:\n"
     "  memtrace sweep --policy block:64KiB..64MiB*2 --kv concat,static,paged:16\n"
     "  memtrace sweep --model gpt2,gpt2-xl --ctx 128..1024+128 --dtype f32,bf16\n"
-    "  memtrace sweep --model gpt2-xl --batch 1,2,4,8,16 --capacity 24GiB --csv";
+    "  memtrace sweep --model gpt2-xl --batch 1,2,4,8,16 --capacity 24GiB --csv\n"
+    "\n"
+    "Exit status: 0 done; 1 a check did not hold; 2 bad input or usage; 4 a write failed or "
+    "the host is out of memory; 130 interrupted.";
 
 /* The axes of the grid, the last one varying fastest. */
 enum axis {
@@ -73,9 +83,8 @@ static const cli_option rows[] = {
     { CLI_SPEC, FIELD(axis[PROMPT]), "prompt-tokens", "LIST", .help = "tokens of the prompt", "1" },
     { CLI_SPEC, FIELD(axis[LOGITS]), "logits", "LIST", .help = "last, all", "last" },
     { CLI_SPEC, FIELD(axis[POLICY]), "policy", "LIST",
-      .help = "policies with their options, see memtrace --help", "torch" },
-    { CLI_SPEC, FIELD(axis[KV]), "kv", "LIST",
-      .help = "KV cache strategies: concat, concat-tuple, static, doubling[:N], paged:N, none",
+      .help = "policies with their options, listed below", "torch" },
+    { CLI_SPEC, FIELD(axis[KV]), "kv", "LIST", .help = "KV cache strategies, listed below",
       "concat" },
     { CLI_SPEC, FIELD(axis[ACTIVATIONS]), "activations", "LIST", .help = "eager, arena", "eager" },
     { CLI_SPEC, FIELD(axis[WORKSPACE]), "workspace", "LIST", .help = "sizes, or torch", "0" },
@@ -108,6 +117,7 @@ static const cli_option heading[] = {
 };
 
 static const cli_usage usage = { .doc = doc,
+                                 .lists = cli_list_memory,
                                  .table = { { heading, 0 }, { rows, 0 }, { cli_size_note, 0 } },
                                  .check = check };
 

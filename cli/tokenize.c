@@ -10,11 +10,12 @@
 #include <string.h>
 
 static const char doc[] =
-    "Reads text from stdin and prints its GPT-2 ids, blanks between; with --decode reads ids and "
-    "prints the text.\v"
-    "Examples:\n"
+    "Reads text from standard input and prints its GPT-2 token ids, space-separated; with "
+    "--decode reads ids and prints the text.\vExamples:\n"
     "  echo -n 'Hello world' | memtrace tokenize --model DIR\n"
-    "  echo 15496 995 | memtrace tokenize --decode --model DIR";
+    "  echo 15496 995 | memtrace tokenize --decode --model DIR\n"
+    "\n"
+    "Exit status: 0 done; 2 bad input or usage; 4 a read or write failed.";
 
 typedef struct tokenize_options {
     const char *model;

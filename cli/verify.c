@@ -21,13 +21,18 @@
 #define FAULT_CTX      128
 
 static const char doc[] =
-    "Checks the KV cache: the logits of every step of a cached greedy run against a run without "
-    "cache. Exit status 0 when they agree, 1 when they do not; the verdict is the last line.\v"
+    "Checks the KV cache: the logits of every step of a cached greedy run against those of "
+    "a run without a cache. The last line is the verdict.\v--fault uses a context of 128 "
+    "unless --ctx says otherwise.\n"
+    "\n"
+    "\f\n"
     "Examples:\n"
     "  memtrace verify --ctx 1024\n"
     "  memtrace verify --kv paged:16 --activations arena --ctx 64 --rerun\n"
-    "  memtrace verify --fault --ctx 128\n\n"
-    "--fault uses a context of 128 unless --ctx says otherwise.";
+    "  memtrace verify --fault --ctx 128\n"
+    "\n"
+    "Exit status: 0 cached and uncached agree; 1 they do not; 2 bad input or usage; 3 out "
+    "of device memory; 4 a device, library or write failed; 130 interrupted.";
 
 typedef struct verify_options {
     cli_options engine;
@@ -54,6 +59,7 @@ static void check(struct argp_state *state, void *input) {
 
 static const cli_usage usage = {
     .doc = doc,
+    .lists = cli_list_memory,
     .table = { { rows, 0 }, CLI_ENGINE_TABLES(0), { cli_no_output_rows, 0 }, { cli_size_note, 0 } },
     .check = check,
 };

@@ -449,8 +449,20 @@ for c in "" run generate tokenize verify sweep replay predict study; do
     *) want no has "$out" --trace= ;;
     esac
     case $c in
-    "" | run | generate | verify | study) want has "$out" "bfc[:SIZE], jemalloc" ;;
+    "" | run | generate | verify | study | sweep | replay)
+        for policy in "torch[,OPTION:VALUE...]" block: direct bfc jemalloc async; do
+            want has "$out" "  $policy"
+        done
+        ;;
     esac
+    case $c in
+    "" | run | generate | verify | study | sweep)
+        for kv in concat concat-tuple static doubling paged: none; do
+            want has "$out" "  $kv"
+        done
+        ;;
+    esac
+    want awk 'length > 79 { exit 1 }' "$out"
     run help $c
     want ended 0
     [ -z "$c" ] || want cmp "$out" "$dir/help"
@@ -463,6 +475,25 @@ for c in "" run generate tokenize verify sweep replay predict study; do
     want empty "$err"
     want lines 1 "$out"
     want grep -q '^memtrace [0-9]' "$out"
+done
+
+# The examples of the help, those of run without computing.
+mkdir "$dir/bin"
+ln -s "$(realpath "$MEMTRACE")" "$dir/bin/memtrace"
+for c in run predict sweep replay; do
+    [ -z "$quick" ] || break
+    run $c --help
+    sed -n '/^Examples:/,/^$/s/^  //p' "$out" | grep -v -e --check >"$dir/examples"
+    want [ -s "$dir/examples" ]
+    while read -r example; do
+        case $example in
+        "memtrace --"*) example="memtrace --backend none ${example#memtrace}" ;;
+        esac
+        begin "an example of the help: $example"
+        (cd "$dir" && PATH=$dir/bin:$PATH && eval "$example") >"$out" 2>"$err"
+        status=$?
+        want ended 0
+    done <"$dir/examples"
 done
 
 # ---- what is refused -------------------------------------------------------------------------------
