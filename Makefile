@@ -51,7 +51,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(or $(shell nproc),1)
 endif
 
-.PHONY: all cuda standin emulated no-emulation gpu-tests deps run plots test check check-units sanitize asan ubsan \
+.PHONY: all cuda standin emulated no-emulation gpu-tests deps run plots test check check-soon sanitize asan ubsan \
         valgrind walk oracle bench lab peers install uninstall format clean
 .DEFAULT_GOAL := all
 .SECONDARY:
@@ -237,16 +237,19 @@ test: deps
 check: all $(TESTS) $(CUDA_CHECKS)
 	@sh tests/run.sh $(BUILD) $(RUN) $(TESTS)
 
-# The C tests alone.
-check-units: $(PROGRAM) $(UNITS)
-	@SCRIPTS= sh tests/run.sh $(BUILD) $(RUN) $(UNITS)
+# The C tests, and the scripts that are quick and say most of the program.
+SOON := $(foreach n,dry_real generate identity limits optimum plots_command predict replay run tokenize verify,tests/cli_$n.sh)
 
-# The same tests under other watchers, each with a build folder of its own. sanitize: the C tests
-# under two at once, in two minutes.
-AGAIN = @$(MAKE) --no-print-directory WERROR=1 MEMTRACE_QUICK=1 BUILD=build/$@ PROGRAM=build/$@/memtrace
+check-soon: $(PROGRAM) $(UNITS)
+	@SCRIPTS="$(SOON)" sh tests/run.sh $(BUILD) $(RUN) $(UNITS)
+
+# The same tests under other watchers, each with a build folder of its own. sanitize: those above, under
+# two watchers at once, in three minutes.
+AGAIN = @ASAN_OPTIONS=allocator_may_return_null=1 $(MAKE) --no-print-directory WERROR=1 MEMTRACE_QUICK=1 \
+        BUILD=build/$@ PROGRAM=build/$@/memtrace
 
 sanitize:
-	$(AGAIN) check-units OPT="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
+	$(AGAIN) check-soon OPT="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
 	  LDFLAGS="-fsanitize=address,undefined"
 
 asan:

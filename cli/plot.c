@@ -164,7 +164,7 @@ static void last_message(int log, char *text, size_t room) {
     while (end > all && (end[-1] == '\n' || end[-1] == ' '))
         *--end = '\0';
     char *line = strrchr(all, '\n');
-    snprintf(text, room, "%s", line != NULL ? line + 1 : all);
+    snprintf(text, room, "%.*s", (int)room - 1, line != NULL ? line + 1 : all);
 }
 
 /* Waits for the child. A script ends with status 2 when a file is not what it takes, with 4 when

@@ -110,6 +110,40 @@ done
 want row_count 40 "$dir/main/mem.dat"
 want is "$(ls -A "$dir/main" | grep -c '^[.]')" 0
 
+mkdir -p "$dir/ci/.ci"
+cp .ci/run "$dir/ci/.ci/run"
+counted() { # counted TEST SANITIZE: what .ci/run says of two targets that run these
+    printf 'test:\n\t@%s\nsanitize:\n\t@%s\n' "$1" "$2" >"$dir/ci/Makefile"
+    command=".ci/run of $1; $2"
+    "$dir/ci/.ci/run" >"$out" 2>"$err"
+    status=$?
+}
+begin ".ci/run adds up both parts, and counts one that ends badly"
+counted 'echo "7 passed, 0 failed"' 'echo "5 passed, 0 failed"'
+want ended 0
+want last "$out" "12 passed, 0 failed"
+counted 'echo "7 passed, 2 failed"; exit 1' 'echo "5 passed, 0 failed"'
+want ended 1
+want last "$out" "12 passed, 2 failed"
+counted 'echo "7 passed, 0 failed"' 'echo "does not build"; exit 1'
+want ended 1
+want last "$out" "7 passed, 1 failed"
+counted 'echo "7 passed, 0 failed"; exit 1' 'echo "5 passed, 0 failed"'
+want ended 1
+want last "$out" "12 passed, 1 failed"
+
+begin "run.sh says what was skipped and why, before the closing line"
+cat >"$dir/cli_some.sh" <<'SH'
+echo "ok one"
+echo "skip two (there is no moon)"
+SH
+SCRIPTS="$dir/cli_some.sh" sh tests/run.sh "$dir" "$MEMTRACE" >"$out" 2>"$err"
+status=$?
+want ended 0
+want is "$(tail -n 3 "$out")" "1 skipped:
+  cli_some.sh: two (there is no moon)
+1 passed, 0 failed"
+
 # ---- what is installed -----------------------------------------------------------------------------
 
 cuda=CUDA=0

@@ -28,7 +28,8 @@ C
 build() { # build OUTPUT FLAGS...
     out=$1
     shift
-    gcc -std=c11 -D_GNU_SOURCE -I. -O0 -g "$@" "$work/leak.c" alloc/*.c base/status.c base/size.c -lm \
+    gcc -std=c11 -D_GNU_SOURCE -I. -O0 -g "$@" "$work/leak.c" alloc/*.c alloc/torch/*.c \
+        base/array.c base/map.c base/size.c base/status.c base/text.c -lm \
         -o "$out" 2>"$work/log" || { cat "$work/log"; echo "not ok the program with the leak builds"; exit 1; }
 }
 
