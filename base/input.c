@@ -35,6 +35,7 @@ struct mt_input {
     uint64_t line;         /* number of the last one */
     MT_ARRAY(char) text;   /* decoded; what is before text_at is used up */
     size_t text_at;
+    size_t zero;     /* no zero byte stands in text from text_at to there */
     size_t at, used; /* of packed */
     unsigned char packed[BUFFER];
 };
@@ -204,6 +205,7 @@ static mt_status extend(mt_input *in, bool *end, mt_error *err) {
     size_t n, there = in->text.count - in->text_at;
     if (in->text_at > 0)
         memmove(in->text.at, in->text.at + in->text_at, there);
+    in->zero = in->zero > in->text_at ? in->zero - in->text_at : 0;
     in->text_at = 0;
     in->text.count = there;
     if (!mt_array_reserve(&in->text, there + BUFFER + 1))
@@ -235,8 +237,8 @@ static mt_status find_end(mt_input *in, size_t most, size_t *length, bool *ended
         *ended = newline != NULL;
         *length = *ended ? (size_t)(newline - from) : there;
         if (*length > most)
-            return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": longer than %zu bytes", in->name,
-                           in->line, most);
+            return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": longer than %zu bytes", in->name, in->line,
+                           most);
         if (*ended)
             return MT_OK;
         MT_TRY(extend(in, &end, err));
@@ -244,15 +246,26 @@ static mt_status find_end(mt_input *in, size_t most, size_t *length, bool *ended
     return MT_OK;
 }
 
+/* Whether a zero byte stands in the text before `end`; looks at each byte once. */
+static bool zero_before(mt_input *in, size_t end) {
+    size_t from = in->zero > in->text_at ? in->zero : in->text_at;
+    if (from < end) {
+        const char *zero = memchr(in->text.at + from, '\0', in->text.count - from);
+        in->zero = zero != NULL ? (size_t)(zero - in->text.at) : in->text.count;
+    }
+    return in->zero < end;
+}
+
 mt_status mt_input_line(mt_input *in, size_t most, mt_line *line, mt_error *err) {
     *line = (mt_line){ .number = ++in->line };
     MT_TRY(find_end(in, most, &line->length, &line->ended, err));
     if (line->length == 0 && !line->ended)
         return MT_OK;
+    bool zero = zero_before(in, in->text_at + line->length);
     line->text = in->text.at + in->text_at;
     line->text[line->length] = '\0';
     in->text_at += line->length + line->ended;
-    if (memchr(line->text, '\0', line->length) != NULL)
+    if (zero)
         return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": a zero byte, expected text", in->name,
                        in->line);
     return MT_OK;

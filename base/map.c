@@ -2,7 +2,7 @@
  *
  * Open addressing with linear probing: an entry stands at the place that its key's hash names, or
  * at the first free one behind. A removal closes the gap: entries behind it that would be found no
- * more move up. At most three quarters of the places are used, and at least an eighth. */
+ * more move up. At most half of the places are used, and at least an eighth. */
 #include "base/map.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ uint64_t *mt_map_find(const mt_map *m, uint64_t key) {
 bool mt_map_set(mt_map *m, uint64_t key, uint64_t value) {
     size_t i = m->places == 0 ? 0 : place_of(m, key);
     bool known = m->places > 0 && m->used[i];
-    if (!known && m->count + 1 > m->places / 4 * 3) {
+    if (!known && m->count + 1 > m->places / 2) {
         if (!resize(m, m->places == 0 ? FIRST_PLACES : 2 * m->places))
             return false;
         i = place_of(m, key);
@@ -80,10 +80,12 @@ static void close_gap(mt_map *m, size_t gap) {
     }
 }
 
-bool mt_map_remove(mt_map *m, uint64_t key) {
+bool mt_map_take(mt_map *m, uint64_t key, uint64_t *value) {
     size_t i = m->count == 0 ? 0 : place_of(m, key);
     if (m->count == 0 || !m->used[i])
         return false;
+    if (value != NULL)
+        *value = m->entry[i].value;
     m->used[i] = false;
     m->count--;
     close_gap(m, i);

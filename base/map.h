@@ -31,8 +31,12 @@ uint64_t *mt_map_find(const mt_map *m, uint64_t key);
 /* Sets or replaces. Replacing does not fail. */
 bool mt_map_set(mt_map *m, uint64_t key, uint64_t value);
 
-/* False when the key was not there. */
-bool mt_map_remove(mt_map *m, uint64_t key);
+/* Removes the key; *value (which may be NULL) is what it had. False when it was not there. */
+bool mt_map_take(mt_map *m, uint64_t key, uint64_t *value);
+
+static inline bool mt_map_remove(mt_map *m, uint64_t key) {
+    return mt_map_take(m, key, NULL);
+}
 
 /* The next entry, in no order that means anything; NULL after the last. *at is 0 at first. */
 const mt_map_entry *mt_map_next(const mt_map *m, size_t *at);

@@ -371,6 +371,44 @@ static void test_truncated(void **state) {
     }
 }
 
+/* History told while the run goes on, far apart: ours has moved in memory meanwhile, more than
+ * once.
+ */
+static void test_history_far_apart(void **state) {
+    (void)state;
+    enum { PAIRS = 2000 };
+    char *text = malloc(PAIRS * 256), *at = text;
+    mt_error err;
+    assert_non_null(text);
+    at += sprintf(at, "%s", HEADER);
+    for (int i = 0; i < PAIRS; i++) {
+        at += sprintf(at,
+                      "a\t0\t512\t0\t0\t0\t512\t512\t512\t512\t2097152\t2096640\t1\t%s\n"
+                      "f\t0\t-\t-\t-\t-\t-\t0\t0\t0\t2097152\t0\t1\t-\n",
+                      i == 0 ? "M2097152" : "-");
+        if (i == 0)
+            at += sprintf(at, "~ segment_alloc 0 0 2097152\n~ alloc 0 0 512\n");
+    }
+    at += sprintf(at, "~ free_requested 0 0 512\n~ free_completed 0 0 512\n~ alloc 0 0 512\n");
+    if (check_text(text, (size_t)(at - text), &err) != MT_OK)
+        fail_msg("%s", err.text);
+    at += sprintf(at, "~ free_requested 0 0 1\n");
+    assert_int_equal(check_text(text, (size_t)(at - text), &err), MT_CHECK);
+    free(text);
+}
+
+/* Memory is for what is live, whatever its name. */
+static void test_huge_id(void **state) {
+    (void)state;
+    static const char text[] =
+        HEADER "a\t18446744073709551614\t512\t0\t0\t0\t512\t512\t512\t512\t2097152\t2096640\t"
+               "1\tM2097152\n"
+               "f\t18446744073709551614\t-\t-\t-\t-\t-\t0\t0\t0\t2097152\t0\t1\t-\n";
+    mt_error err;
+    if (check_text(text, strlen(text), &err) != MT_OK)
+        fail_msg("%s", err.text);
+}
+
 static void write_gzip(const char *path, const char *text, size_t n) {
     gzFile f = gzopen(path, "wb");
     assert_non_null(f);
@@ -434,7 +472,8 @@ int main(void) {
         cmocka_unit_test(test_changed_header), cmocka_unit_test(test_not_operations),
         cmocka_unit_test(test_garbage),        cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_truncated),      cmocka_unit_test(test_truncated_gzip),
-        cmocka_unit_test(test_any_byte),
+        cmocka_unit_test(test_any_byte),       cmocka_unit_test(test_history_far_apart),
+        cmocka_unit_test(test_huge_id),
     };
     return cmocka_run_group_tests_name("torch golden", tests, temp_setup, temp_teardown);
 }

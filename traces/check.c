@@ -23,12 +23,13 @@ typedef struct check {
     const mt_torch_stats *stats; /* of the policy */
     mt_replay replay;
     mt_calls made;                /* by the operation */
+    bool history_told;            /* by this format */
     MT_ARRAY(mt_history) history; /* ours, not compared yet from next_history on */
     MT_ARRAY(block) block;        /* ours, while a snapshot is compared */
     size_t next_history, next_block;
-    uint64_t rows;                /* of the snapshot, still to come */
-    bool lost;                    /* no memory for something above */
-    uint64_t operations, rounded; /* so far; bytes of the latest */
+    uint64_t rows;              /* of the snapshot, still to come */
+    bool lost;                  /* no memory for something above */
+    uint64_t operations, bytes; /* so far; of the latest request */
     uint32_t stream;
     mt_check_counts *counts;
     mt_error *err;
@@ -66,8 +67,6 @@ static void on_driver(void *context, char op, uint32_t segment, uint64_t offset,
 
 static void add_history(check *c, mt_action action, uint32_t segment, uint64_t offset,
                         uint64_t bytes) {
-    if ((c->in->format->tells & MT_TELLS_HISTORY) == 0)
-        return;
     if (c->next_history == c->history.count)
         c->next_history = c->history.count = 0; /* all are compared */
     mt_history *h = mt_array_push(&c->history);
@@ -106,7 +105,9 @@ static mt_status open_policy(check *c) {
     MT_TRY(mt_replay_open(&c->replay, &c->alloc, 1, c->err));
     c->stats = mt_alloc_torch_stats(c->alloc);
     mt_alloc_on_driver_call(c->alloc, (mt_driver_listener){ on_driver, c });
-    mt_alloc_listen(c->alloc, (mt_listener){ on_event, c });
+    c->history_told = (c->in->format->tells & MT_TELLS_HISTORY) != 0;
+    if (c->history_told)
+        mt_alloc_listen(c->alloc, (mt_listener){ on_event, c });
     return MT_OK;
 }
 
@@ -140,9 +141,10 @@ static mt_status check_counters(check *c) {
         if (ours != c->item.count[i])
             return differs_number(c, c->item.counter[i].name, ours, c->item.count[i]);
     }
-    if (c->item.kind == MT_ITEM_MARK)
-        mt_alloc_torch_reset_peaks(c->alloc);
-    return mt_alloc_check(c->alloc, c->err);
+    if (c->item.kind != MT_ITEM_MARK)
+        return mt_alloc_check(c->alloc, c->err);
+    mt_alloc_torch_reset_peaks(c->alloc);
+    return MT_OK;
 }
 
 static mt_status check_calls(check *c) {
@@ -176,11 +178,11 @@ static mt_status before(check *c) {
     bool names = item->kind == MT_ITEM_FREE || item->kind == MT_ITEM_USE;
     if (item->kind == MT_ITEM_ALLOC) {
         c->stream = item->stream;
-        c->rounded = mt_alloc_roundup(c->alloc, item->bytes);
+        c->bytes = item->bytes;
     }
     if (names && item->live == MT_NO_LIVE)
         return bad(c, "an id that is not live");
-    if (item->kind != MT_ITEM_FREE)
+    if (item->kind != MT_ITEM_FREE || !c->history_told)
         return MT_OK;
     MT_TRY(mt_alloc_info(c->alloc, *mt_replay_mem(&c->replay, 0, item->live), &info, c->err));
     add_history(c, MT_ACTION_FREE_REQUESTED, info.segment, info.offset, info.requested);
@@ -325,10 +327,11 @@ static mt_status check_all(check *c) {
             continue;
         if (c->alloc == NULL)
             MT_TRY(open_policy(c));
-        MT_TRY(check_item(c));
-        told = told || c->item.has != 0 || c->item.kind > MT_ITEM_MARK;
-        if (c->lost)
+        mt_status status = check_item(c);
+        if (c->lost) /* what was lost may be all that differs */
             return mt_no_memory(c->err, "checking a recording");
+        MT_TRY(status);
+        told = told || c->item.has != 0 || c->item.kind > MT_ITEM_MARK;
     } while (c->item.kind != MT_ITEM_END);
     if (!told)
         return bad(c, "nothing to compare in this file, expected places, counters or driver calls");
@@ -354,7 +357,7 @@ mt_status mt_check(const char *path, mt_check_counts *counts, mt_check_around *a
     MT_TRY(mt_reader_open(&c.in, path, err));
     mt_status status = check_all(&c);
     if (status == MT_CHECK && around != NULL && c.alloc != NULL)
-        around(context, c.alloc, c.stream, c.rounded);
+        around(context, c.alloc, c.stream, mt_alloc_roundup(c.alloc, c.bytes));
     close_check(&c);
     return status;
 }

@@ -20,12 +20,11 @@ uint32_t mt_numbers_take(mt_numbers *n, uint64_t name) {
 }
 
 uint32_t mt_numbers_drop(mt_numbers *n, uint64_t name) {
-    uint32_t number = mt_numbers_find(n, name);
-    if (number == MT_NO_NUMBER)
+    uint64_t number;
+    if (!mt_map_take(&n->of, name, &number))
         return MT_NO_NUMBER;
-    mt_map_remove(&n->of, name);
-    n->spare.at[n->spare.count++] = number;
-    return number;
+    n->spare.at[n->spare.count++] = (uint32_t)number;
+    return (uint32_t)number;
 }
 
 void mt_numbers_free(mt_numbers *n) {

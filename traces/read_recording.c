@@ -165,29 +165,15 @@ static mt_status operation(recording *x, char **column, mt_item *item, mt_error 
     return MT_OK;
 }
 
-/* Where the block lies: three numbers, OOM, or - where an operation has no place. */
+/* Where the block of a request lies. */
 static mt_status place(recording *x, char **column, mt_item *item, mt_error *err) {
-    static const char *const names[] = { "segment", "offset", "block" };
-    bool alloc = item->kind == MT_ITEM_ALLOC;
-    const char *same = alloc && strcmp(column[SEGMENT], "OOM") == 0 ? "OOM" : alloc ? NULL : "-";
-    uint64_t value[3];
-    for (int i = 0; i < 3; i++) {
-        const char *text = column[SEGMENT + i];
-        if (same != NULL ? strcmp(text, same) != 0 : !number(text, &value[i]))
-            return bad_column(&x->base, names[i], text, same != NULL ? same : "a number", err);
-    }
-    if (!alloc)
-        return MT_OK;
     item->has |= MT_HAS_PLACE | MT_HAS_ROUNDED;
-    item->refused = same != NULL;
-    if (item->refused)
+    item->refused = strcmp(column[SEGMENT], "OOM") == 0;
+    if (item->refused ||
+        (number32(column[SEGMENT], &item->segment) && number(column[OFFSET], &item->offset) &&
+         number(column[BLOCK], &item->rounded)))
         return MT_OK;
-    if (value[0] > UINT32_MAX)
-        return bad_column(&x->base, names[0], column[SEGMENT], "the number of a segment", err);
-    item->segment = (uint32_t)value[0];
-    item->offset = value[1];
-    item->rounded = value[2];
-    return MT_OK;
+    return mt_reader_bad(&x->base, err, "segment, offset, block: expected numbers, or OOM");
 }
 
 /* Driver calls with a blank between them; - is none. */
@@ -215,7 +201,8 @@ static mt_status row(recording *x, char **column, mt_item *item, mt_error *err) 
     MT_TRY(operation(x, column, item, err));
     if (x->columns == SHORT_ROW)
         return MT_OK;
-    MT_TRY(place(x, column, item, err));
+    if (item->kind == MT_ITEM_ALLOC)
+        MT_TRY(place(x, column, item, err));
     for (int i = 0; i < COUNTERS; i++)
         if (!number(column[COUNTER + i], &x->count[i]))
             return bad_column(&x->base, counters[i].name, column[COUNTER + i], "a number", err);

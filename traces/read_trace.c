@@ -29,14 +29,9 @@ typedef struct segment {
     bool growable;  /* pages were mapped or unmapped: blocks may lie anywhere */
 } segment;
 
-typedef struct name {
-    const char *text;
-    size_t length;
-} name;
-
-/* Names that a column may have. */
+/* The names that a column may have. */
 typedef struct names {
-    name name[MT_EVENTS];
+    const char *name[MT_EVENTS];
     int count;
 } names;
 
@@ -156,25 +151,25 @@ static mt_status dash(trace_reader *r) {
     return refuse_word(r, "- for this kind of event");
 }
 
-static inline bool begins(const char *at, const char *word) {
-    while (*word != '\0' && *at == *word) {
-        at++;
-        word++;
-    }
-    return *word == '\0';
+/* The end of a word that stands at `at`; NULL when another one does. */
+static inline const char *after(const char *at, const char *word) {
+    for (; *word != '\0'; at++, word++)
+        if (*at != *word)
+            return NULL;
+    return at;
 }
 
-static mt_status name_of(trace_reader *r, const names *known, uint8_t *value) {
+static mt_status name(trace_reader *r, const names *known, uint8_t *value) {
     char expected[256] = "one of";
     for (int i = 0; i < known->count; i++) {
-        const name *k = &known->name[i];
-        if (begins(r->at, k->text) && word_ends(r, r->at + k->length)) {
+        const char *end = after(r->at, known->name[i]);
+        if (end != NULL && word_ends(r, end)) {
             *value = (uint8_t)i;
             return MT_OK;
         }
     }
     for (int i = 0; i < known->count; i++)
-        strcat(strcat(expected, " "), known->name[i].text);
+        strcat(strcat(expected, " "), known->name[i]);
     return refuse_word(r, expected);
 }
 
@@ -190,7 +185,7 @@ static mt_status event_id(trace_reader *r, mt_event *e) {
 static mt_status read_event(trace_reader *r, mt_event *e) {
     memset(e, 0, sizeof *e);
     MT_TRY(number(r, UINT64_MAX, &e->seq));
-    MT_TRY(name_of(r, &r->kinds, &e->kind));
+    MT_TRY(name(r, &r->kinds, &e->kind));
     bool mark = e->kind == MT_EV_MARK, nowhere = mark || e->kind == MT_EV_OOM;
     e->tag = MT_OTHER;
     MT_TRY(signed32(r, &e->step));
@@ -200,9 +195,9 @@ static mt_status read_event(trace_reader *r, mt_event *e) {
     MT_TRY(number(r, UINT64_MAX, &e->offset));
     MT_TRY(number(r, UINT64_MAX, &e->requested));
     MT_TRY(number(r, UINT64_MAX, &e->rounded));
-    MT_TRY(mark ? dash(r) : name_of(r, &r->tags, &e->tag));
+    MT_TRY(mark ? dash(r) : name(r, &r->tags, &e->tag));
     MT_TRY(signed32(r, &e->layer));
-    MT_TRY(nowhere ? dash(r) : name_of(r, &r->pools, &e->pool));
+    MT_TRY(nowhere ? dash(r) : name(r, &r->pools, &e->pool));
     return r->times ? number(r, UINT64_MAX, &e->time_ns) : MT_OK;
 }
 
@@ -322,19 +317,15 @@ static bool detect(const char *data, size_t n) {
     return n >= sizeof first - 1 && memcmp(data, first, sizeof first - 1) == 0;
 }
 
-static void add_name(names *n, const char *text) {
-    n->name[n->count++] = (name){ text, strlen(text) };
-}
-
 /* The first line, and what is not zero at first. */
 static mt_status first_line(trace_reader *r, const char *line) {
     r->step = -1;
     for (int i = 0; i < MT_EVENTS; i++)
-        add_name(&r->kinds, mt_event_kind_name((mt_event_kind)i));
+        r->kinds.name[r->kinds.count++] = mt_event_kind_name((mt_event_kind)i);
     for (int i = 0; i < MT_TAGS; i++)
-        add_name(&r->tags, mt_tag_name((mt_tag)i));
+        r->tags.name[r->tags.count++] = mt_tag_name((mt_tag)i);
     for (int i = 0; i < MT_POOLS; i++)
-        add_name(&r->pools, mt_pool_name((mt_pool)i));
+        r->pools.name[r->pools.count++] = mt_pool_name((mt_pool)i);
     if (strcmp(line, MT_TRACE_FIRST) == 0)
         return MT_OK;
     return refuse(r, "a trace of another version: '%.40s', expected '%s'", line, MT_TRACE_FIRST);
