@@ -101,9 +101,10 @@ static mt_status only_f32(const cli_session *s, const char *backend, mt_error *e
 }
 
 static mt_status open_cuda(cli_session *s, mt_error *err) {
+    const mt_policy_traits *policy = mt_policy_find(s->o.policy);
     mt_cuda_options o = { .capacity = s->o.capacity,
                           .tf32 = s->o.tf32,
-                          .pool = strcmp(s->o.policy, "async") == 0,
+                          .pool = policy != NULL && policy->device_pool,
                           .watch = true,
                           .late = &s->late };
     MT_TRY(only_f32(s, "cuda", err));

@@ -8,7 +8,6 @@
 #include "base/size.h"
 #include "base/json_file.h"
 #include "base/mapped.h"
-#include "base/text.h"
 #include "engine/checkpoint/weights.h"
 
 enum {
@@ -73,7 +72,6 @@ bool mt_config_preset(const char *name, mt_config *c) {
                               .epsilon = 1e-5f,
                               .tied = true,
                               .dtype = MT_F32 };
-            snprintf(c->name, sizeof c->name, "%s", name);
             return true;
         }
     return false;
@@ -278,7 +276,6 @@ mt_status mt_config_read(const char *path, mt_config *c, mt_error *err) {
     mt_mapped_close(&file);
     if (status != MT_OK)
         return status;
-    mt_printable_path(read.name, sizeof read.name, path);
     *c = read;
     return MT_OK;
 }

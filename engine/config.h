@@ -14,7 +14,6 @@
 typedef enum mt_dtype { MT_F32, MT_BF16, MT_F16 } mt_dtype;
 
 typedef struct mt_config {
-    char name[64];      /* preset name, or the path it came from; for headers only */
     uint32_t layers;    /* L, 12 in GPT-2 small */
     uint32_t heads;     /* H, 12; width is a multiple of it */
     uint32_t width;     /* C, 768 */
@@ -32,7 +31,7 @@ const char *mt_dtype_name(mt_dtype dtype); /* "f32", "bf16", "f16" */
 bool mt_dtype_parse(const char *name, mt_dtype *out);
 
 /* Fills c with a preset (gpt2, gpt2-medium, gpt2-large, gpt2-xl); false when there is none of
- * that name. Sizes: gpt2-engine.md section 3.5. */
+ * that name. */
 bool mt_config_preset(const char *name, mt_config *c);
 
 /* Reads a Hugging Face config.json. Keys that are missing or null and have a GPT-2 default

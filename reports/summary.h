@@ -21,7 +21,7 @@ void mt_summary_print(FILE *out, const mt_summary *s, const mt_ledger *ledger,
                       uint64_t kv_per_token);
 void mt_summary_close(mt_summary *s); /* NULL is allowed */
 
-/* Out of memory, as architecture.md section 5 asks: the request, its tag, layer and step, reserved,
+/* Out of memory: the request, its tag, layer and step, reserved,
  * free total, largest free block, and what would have made it fit. */
 struct mt_refusal;
 void mt_oom_print(FILE *out, const struct mt_refusal *r);

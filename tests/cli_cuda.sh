@@ -83,6 +83,17 @@ if [ -x "$emulated" ]; then
     want has "$out" "# library cublasCreate +4194304"
     want has "$out" "# library workspace its own, CUBLAS_WORKSPACE_CONFIG not set"
 
+    begin "emulated: JSON names each thing about libraries once"
+    run $small --quiet --workspace library --json
+    want ended 0
+    want strict_json "$out"
+    want has "$out" '"library_baseline": 268435456,'
+    want has "$out" '"library_workspace": "its own'
+    want has "$out" '"library_at_the_end": '
+    run $small --width 512 --ctx 64 --capacity 12MiB --json
+    want ended 3
+    want strict_json "$out"
+
     begin "emulated: workspaces of sm_90"
     MT_EMULATION=leaks,capability=9.0
     run $small --quiet

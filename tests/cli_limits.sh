@@ -177,6 +177,7 @@ if [ -f "$shared/data/gpt-nano-sort/config.json" ]; then
     run sweep --model "$dir/q\"d x" --ctx 5 --quiet --csv
     want grep -q '^"/[^ ]*/q""d x",f32,1,' "$out"
     run sweep --model "$dir/q\"d x" --ctx 5 --quiet --json
+    want strict_json "$out"
     want grep -q '^{"model": "/[^ ]*/q\\"d x", "dtype": "f32", "batch": 1,' "$out"
 else
     skip "a folder's name in a grid" "there is no $shared/data/gpt-nano-sort"

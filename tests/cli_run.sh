@@ -198,6 +198,30 @@ sed -n -e 's/^# load //p' -e '/^[0-9]/p' "$dir/default.dat" | awk '{
     if ($19 ~ /,/) $19 = "\"" $19 "\""
     gsub(/ /, ","); print }' >"$dir/csv"
 sed 1d "$out" | want cmp - "$dir/csv"
+begin "JSON of a sweep: numbers where they are such"
+run sweep --quiet --json --ctx 4,8 --kv concat,static --workspace torch --capacity 1.5GiB,2GiB
+want ended 0
+want strict_json "$out"
+want is "$(grep -c '"workspace": 8519680, "capacity": \(1610612736\|2147483648\), "ctx": [48], "peak' "$out")" 8
+run sweep --quiet --json --ctx 4 --capacity 1MiB
+want strict_json "$out"
+want has "$out" '"ended": "out of memory"'
+
+begin "CSV of a sweep and of predict"
+run sweep --quiet --csv --ctx 4,8 --policy torch,max_split_size_mb:20,direct
+want ended 0
+want is "$(head -n 1 "$out" | cut -c 1-39)" "model,dtype,batch,prompt-tokens,logits,p"
+want lines 5 "$out"
+want is "$(grep -c ',"torch,max_split_size_mb:20",' "$out")" 2
+run predict --csv --ctx 3
+want ended 0
+want is "$(head -n 1 "$out" | cut -c 1-40)" "step,tokens,allocated,reserved,requested"
+want lines 5 "$out"
+want grep -q '^-1,0,' "$out"
+want no grep -q '[^0-9,-]' <<END
+$(sed 1d "$out")
+END
+
 refused "CSV and JSON" 2 "not both" --backend none --csv --json
 
 # ---- traces ----------------------------------------------------------------------------------------

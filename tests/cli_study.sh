@@ -72,6 +72,7 @@ want has "$err" "verdict uncached step at 8"
 begin "study writes a profile"
 run study $small --contexts 9 --profile "$dir/step.json" --quiet
 want ended 0
+want strict_json "$dir/step.json"
 want has "$dir/step.json" '"traceEvents"'
 want has "$dir/step.json" '"name": "layer 1"'
 want has "$dir/step.json" '"reserved over requested"'

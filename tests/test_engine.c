@@ -52,8 +52,7 @@ static void must_fail(mt_status status, mt_status expected, const mt_error *err)
 
 static mt_config shape(uint32_t layers, uint32_t heads, uint32_t width, uint32_t vocab,
                        uint32_t positions) {
-    return (mt_config){ .name = "test",
-                        .layers = layers,
+    return (mt_config){ .layers = layers,
                         .heads = heads,
                         .width = width,
                         .vocab = vocab,

@@ -111,8 +111,7 @@ static void on_event(void *context, const mt_event *e) {
 }
 
 static mt_config small(void) {
-    mt_config c = { .name = "test",
-                    .layers = 3,
+    mt_config c = { .layers = 3,
                     .heads = 3,
                     .width = 51,
                     .vocab = 97,

@@ -248,7 +248,6 @@ static mt_status open_files(huggingface *h, const char *path, mt_error *err) {
         return status;
     MT_TRY(find_tensors(h, err));
     MT_TRY(count_skipped(h, &s, err));
-    mt_printable_path(h->base.config.name, sizeof h->base.config.name, path);
     describe(&h->base, path, &s);
     return MT_OK;
 }

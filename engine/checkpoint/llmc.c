@@ -12,7 +12,6 @@
 
 #include "base/size.h"
 #include "base/mapped.h"
-#include "base/text.h"
 #include "engine/checkpoint/stored.h"
 
 enum {
@@ -179,7 +178,6 @@ static mt_status open_file(llmc *l, const char *path, mt_error *err) {
     MT_TRY(mt_mapped_open(&l->file, path, err));
     MT_TRY(read_header(l, err));
     MT_TRY(place_groups(l, err));
-    mt_printable_path(ck->config.name, sizeof ck->config.name, path);
     int used = snprintf(ck->source, sizeof ck->source, "%s (llm.c version %d", l->file.label,
                         l->dtype == MT_F32 ? 3 : 5);
     const uint32_t padding = l->padded - ck->config.vocab;
