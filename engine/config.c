@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "base/json_file.h"
 #include "base/mapped.h"
+#include "base/text.h"
 #include "engine/checkpoint/weights.h"
 
 enum {

@@ -210,7 +210,7 @@ want has "$out" '"ended": "out of memory"'
 begin "CSV of a sweep and of predict"
 run sweep --quiet --csv --ctx 4,8 --policy torch,max_split_size_mb:20,direct
 want ended 0
-want is "$(head -n 1 "$out" | cut -c 1-39)" "model,dtype,batch,prompt-tokens,logits,p"
+want is "$(head -n 1 "$out" | cut -d, -f 1-6)" "model,dtype,batch,prompt-tokens,logits,policy"
 want lines 5 "$out"
 want is "$(grep -c ',"torch,max_split_size_mb:20",' "$out")" 2
 run predict --csv --ctx 3
