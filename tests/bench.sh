@@ -7,10 +7,15 @@
 set -eu
 build=$1
 program=$2
-# All of it goes to BUILD/bench.dat too; the last line says whether it went well.
-if [ -z "${BENCH_INNER:-}" ]; then
-    { BENCH_INNER=1 sh "$0" "$@" && echo "# done"; } | tee "$build/bench.dat"
-    [ "$(tail -n 1 "$build/bench.dat")" = "# done" ]
+# All of it goes to BUILD/bench.dat too, once it is whole: the last line says that it went well.
+if [ -z "${BENCH_WORK:-}" ]; then
+    BENCH_WORK=$(mktemp -d "$build/.bench.XXXXXX")
+    export BENCH_WORK
+    trap 'rm -rf "$BENCH_WORK"' EXIT
+    trap 'exit 130' HUP INT TERM
+    { sh "$0" "$@" && echo "# done"; } | tee "$BENCH_WORK/dat"
+    [ "$(tail -n 1 "$BENCH_WORK/dat")" = "# done" ]
+    mv "$BENCH_WORK/dat" "$build/bench.dat"
     exit
 fi
 : "${THREADS:=2}"
@@ -21,7 +26,7 @@ echo "# allocator"
 sh tests/oracle/bench_torch.sh
 
 echo "# dry run of GPT-2 small to ctx 1024, in one process: what listening to the allocator costs"
-"$build/tests/bench_events" "$build/bench.trace"
+"$build/tests/bench_events" "$BENCH_WORK/trace"
 
 echo "# the whole program, the same dry run: seconds without and with a trace, medians of 5"
 for extra in "" "--trace /dev/null"; do
@@ -35,15 +40,14 @@ for extra in "" "--trace /dev/null"; do
 done
 
 echo "# the dry run's trace through torch again, read and printed by the program: events per second, median of 5"
-"$program" --quiet --backend none --ctx 1024 --trace "$build/bench.trace" >/dev/null
-events=$(grep -vc '^#' "$build/bench.trace")
+"$program" --quiet --backend none --ctx 1024 --trace "$BENCH_WORK/trace" >/dev/null
+events=$(grep -vc '^#' "$BENCH_WORK/trace")
 for _ in 1 2 3 4 5; do
     start=$(date +%s%N)
-    "$program" replay "$build/bench.trace" --policy torch >/dev/null
+    "$program" replay "$BENCH_WORK/trace" --policy torch >/dev/null
     end=$(date +%s%N)
     echo $(((end - start) / 1000))
 done | sort -n | sed -n 3p | awk -v n="$events" '{ printf "%d events %.3f s %.1f million/s\n", n, $1 / 1e6, n / $1 }'
-rm -f "$build/bench.trace"
 
 # A step reads all weights but wpe once (wte is the head) and the keys and values of ctx tokens; the
 # memory's rate is the mean of a probe before and one after the run (tests/bench_read.c).
@@ -76,14 +80,13 @@ echo "# a decode from 1 to 1000 tokens (--kv static), and that over weights + ca
 for _ in 1 2 3 4 5; do
     "$build/tests/bench_child" "$program" generate --quiet --backend cpu --threads "$THREADS" --ids --kv static \
         --prompt-tokens 16 --ctx 16
-done | sort -n | sed -n 3p >"$build/bench.first"
+done | sort -n | sed -n 3p >"$BENCH_WORK/first"
 "$build/tests/bench_child" "$program" --quiet --backend cpu --threads "$THREADS" --kv static --prompt-tokens 1 --ctx 1000 |
-    cat "$build/bench.first" - | awk '{
+    cat "$BENCH_WORK/first" - | awk '{
         bytes = 4 * 124439808 + 73728 * (NR == 1 ? 16 : 1000)
         if (NR == 1) printf "first token  %8.1f ms\n", $1
         printf "ctx %-5d %9.1f MiB peak RSS, %.3f of weights + cache\n", NR == 1 ? 16 : 1000, $3 / 1048576, $3 / bytes
     }'
-rm -f "$build/bench.first"
 
 if [ -x build/peers/venv/bin/python ]; then
     echo "# other programs, tests/peers/bench.py"

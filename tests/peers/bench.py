@@ -309,12 +309,13 @@ def dat_rows(options, rounds, running):
 
 
 def write_dat(options, rounds, running, ids):
-    with open(options.dat + ".part", "w") as f:
+    part = "%s.%d" % (options.dat, os.getpid())
+    with open(part, "w") as f:
         for line in setting(options, rounds, running, ids):
             f.write("# %s\n" % line)
         f.write("# units ms; rss bytes; memory_rate GB/s: median, least, most\n# %s\n" % COLUMNS)
         f.writelines(line + "\n" for line in dat_rows(options, rounds, running))
-    os.rename(options.dat + ".part", options.dat)
+    os.rename(part, options.dat)
 
 
 def cell(f, form="%.1f"):
