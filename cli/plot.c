@@ -261,6 +261,7 @@ static const char doc[] =
 #define FIELD(name) offsetof(plot_options, name)
 
 static const cli_option rows[] = {
+    { CLI_GROUP, .help = "Options:" },
     { CLI_FILES, FIELD(words), "KIND FILE... OUT", "KIND FILE... OUT", .most = UINT32_MAX },
     { CLI_FLAG, FIELD(list), "list", .help = "the kinds of charts, and what each shows",
       .letter = 'l' },

@@ -194,6 +194,8 @@ want is "$(completed memtrace --backe)" --backend
 want is "$(completed memtrace --backend = c)" "cpu cuda"
 want is "$(completed memtrace predict --attn ea)" eager
 want is "$(completed memtrace sweep --opt)" --optimum
+want is "$(completed memtrace --kv = pa)" paged
+want is "$(completed memtrace replay x --policy b)" "block bfc"
 want is "$(completed memtrace sweep mem)" ""
 want is "$(PATH="$prefix/bin:$PATH" completed memtrace plot study-r)" "study-ratio study-roofline"
 for c in $commands; do

@@ -1,9 +1,17 @@
 # help_to_bash.awk - the completion of bash from what from_help.sh gathered: commands, the options of
-# each, and the values of those whose values the help lists, as in --backend=cpu|cuda|none.
+# each, and the values of those whose values the help lists, as in --backend=cpu|cuda|none or under a
+# heading such as "Policies (--policy):".
 
 $1 == "command" && !command { commands = commands " " $2; next }
 $1 == "help" && NF == 2 { command = $2; next }
 $1 == "list" && NF == 1 { command = ""; done = 1; next }
+/^[A-Z].*\(--[a-z-]+\):$/ { # a list of values
+    listing = $0; sub(/.*\(/, "", listing); sub(/\):$/, "", listing)
+    if (listing in listed) listing = ""
+    next
+}
+listing && /^  [a-z]/ { match($0, /[a-z-]+/); listed[listing] = listed[listing] " " substr($0, RSTART, RLENGTH); next }
+listing && NF == 0 { listing = "" }
 done || !command || !/^ +(-.,)? *--[a-z]/ { next }
 {
     match($0, /--[a-z0-9-]+/)
@@ -27,6 +35,7 @@ END {
     print "    if [[ $current == \"=\" ]]; then current=\"\"; elif [[ $previous == \"=\" ]]; then previous=${COMP_WORDS[COMP_CWORD - 2]}; fi"
     print "    case \"$command $previous\" in"
     printf "%s", values
+    for (option in listed) printf "    *\" %s\") words=\"%s\" ;;\n", option, substr(listed[option], 2)
     print "    esac"
     print "    if [[ -z $words && $current == -* ]]; then"
     print "        case $command in"
