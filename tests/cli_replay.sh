@@ -31,10 +31,90 @@ want has "$out" "| GPU reserved memory "
 run replay "$dir/run.trace" --summary stats
 want has "$out" "reserved_bytes.all.current $(echo "$last" | cut -d ' ' -f 13)"
 
+# ---- whatever the file is ------------------------------------------------------------------------
+
+run replay "$dir/run.trace"
+rows "$out" >"$dir/rows"
+begin "standard input, under both its names, packed too"
+for name in - /dev/stdin; do
+    gzip -c "$dir/run.trace" | "$MEMTRACE" replay $name >"$out" 2>"$err"
+    want is "$(rows "$out")" "$(cat "$dir/rows")"
+    want empty "$err"
+done
+begin "a FIFO"
+mkfifo "$dir/fifo"
+cat "$dir/run.trace" >"$dir/fifo" &
+run replay "$dir/fifo" --policy torch,direct
+want ended 0
+want is "$(rows "$out" | head -n 1)" "$(cat "$dir/rows")"
+begin "a trace of release 0.1.0"
+run replay tests/recordings/memtrace-0.1.0-expandable.trace
+want ended 0
+want is "$(rows "$out")" "torch 597968 2097152 2097152 3120 1496064 0 1499184 1 0 0"
+begin "a check from standard input"
+"$MEMTRACE" replay --check - <tests/recordings/memtrace-0.1.0-plain.trace >"$out" 2>"$err"
+status=$?
+want ended 2
+want has "$err" "standard input: a memtrace trace does not say what PyTorch's allocator did"
+
+# The column `reserved` of every row.
+reserved() {
+    rows "$out" | cut -d ' ' -f 4 | tr '\n' ' '
+}
+
+# ---- refusals ------------------------------------------------------------------------------------
+
 begin "refused requests are told"
 run replay --capacity 4MiB "$dir/run.trace"
 want ended 3
 want one_message
+# A large block is split, and what is left of it is too small for the next request, by little.
+begin "a refusal names the request, the largest free block and what the device had left"
+printf '%s\n' "# torch 2.15.0" "a 0 1048576000 0" "f 0 - 0" "a 1 4194304 0" "a 2 1048576000 0" >"$dir/hole.tsv"
+run replay --capacity 1500MiB "$dir/hole.tsv"
+want ended 3
+want has "$out" "# first refused: 1048576000 bytes at $dir/hole.tsv:5: largest free block 1044381696, free in segments 1044381696, left on the device 524288000"
+
+# Small requests first, then large ones: what the small ones left is of no use to them.
+begin "the same requests with and without expandable segments"
+{
+    echo "# torch 2.15.0"
+    for i in 0 1 2 3 4 5 6 7; do echo "a $i 16777216 0"; done
+    for i in 0 1 2 3 4 5 6 7; do echo "f $i - 0"; done
+    for i in 8 9 10 11; do echo "a $i 33554432 0"; done
+} >"$dir/growing.tsv"
+run replay "$dir/growing.tsv" --policy torch,torch,expandable_segments:True
+want ended 0
+want is "$(reserved)" "268435456 146800640 "
+
+# A request that takes a new size every time, as a cache that grows by concatenation.
+begin "requests of a new size every time"
+awk 'BEGIN {
+    print "# torch 2.15.0"
+    for (k = 1; k <= 1024; k++) {
+        print "a " k - 1 " " 25600 * k " 0"
+        if (k > 1) print "f " k - 2 " - 0"
+    }
+}' >"$dir/concat.tsv"
+run replay "$dir/concat.tsv" \
+    --policy torch,torch,expandable_segments:True,torch,roundup_power2_divisions:4
+want ended 0
+want is "$(reserved)" "197132288 88080384 155189248 "
+
+# Each round leaves 2 MiB behind it at the end of what it took.
+begin "two settings, each harmless alone"
+awk 'BEGIN {
+    print "# torch 2.15.0"
+    print "a 0 67108864 0"
+    for (k = 1; k <= 123; k += 3) {
+        print "a " k " 95420416 0\na " k + 1 " 47710208 0\na " k + 2 " 2097152 0"
+        print "f " k " - 0\nf " k + 1 " - 0"
+    }
+}' >"$dir/canary.tsv"
+run replay "$dir/canary.tsv" --policy \
+    torch,max_split_size_mb:128,torch,expandable_segments:True,torch,max_split_size_mb:128,expandable_segments:True
+want ended 0
+want is "$(reserved)" "316669952 314572800 6039797760 "
 
 for value in 0 3 511 100000 3MiB; do
     refused "--granularity $value" 2 "--granularity $value: expected" replay "$dir/run.trace" \
