@@ -136,7 +136,7 @@ static void no_cause(mt_alloc *a) {
 mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, mt_error *err) {
     mt_alloc *a = calloc(1, sizeof *a);
     if (a == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for an allocator");
+        return mt_no_memory(err, "an allocator");
     a->source = source;
     a->step = -1;
     a->lives = 1;
@@ -173,7 +173,7 @@ static mt_status free_entry(mt_alloc *a, uint32_t *number, mt_error *err) {
         uint32_t room = a->live_room == 0 ? 256 : 2 * a->live_room;
         live *table = room > a->live_room ? realloc(a->live, room * sizeof *table) : NULL;
         if (table == NULL)
-            return mt_fail(err, MT_FAILED, "no memory for the table of %u live requests", room);
+            return mt_no_memory(err, "the table of live requests");
         memset(table + a->live_room, 0, (room - a->live_room) * sizeof *table);
         a->live = table;
         a->live_room = room;
@@ -408,6 +408,10 @@ mt_source *mt_alloc_source(const mt_alloc *a) {
 
 const char *mt_alloc_policy(const mt_alloc *a) {
     return a->policy->description;
+}
+
+const char *mt_alloc_note(const mt_alloc *a, uint32_t i) {
+    return i < a->policy->notes ? a->policy->note[i] : NULL;
 }
 
 const mt_refusal *mt_alloc_refusal(const mt_alloc *a) {

@@ -107,6 +107,10 @@ const mt_ledger *mt_alloc_ledger(const mt_alloc *a);
 mt_source *mt_alloc_source(const mt_alloc *a);
 const char *mt_alloc_policy(const mt_alloc *a); /* name and options in effect */
 
+/* Note i about the policy's options, for the user; NULL after the last. One printable line that
+ * names the option: a legal value that does nothing, or that PyTorch ignores. */
+const char *mt_alloc_note(const mt_alloc *a, uint32_t i);
+
 /* Live memory: what a handle was asked for and got. */
 typedef struct mt_live_info {
     uint64_t id, requested, rounded, offset;

@@ -21,10 +21,10 @@ typedef struct mt_policy_ops {
     mt_policy_traits traits;
     size_t size; /* of the policy's struct */
 
-    /* Reads the options (the text after the name, "" if none) into a policy that is all zero but
-     * for ops and core, and fills in its description: name and options in effect. Closed by the
-     * caller when it fails. */
-    mt_status (*open)(mt_policy *p, const char *options, mt_error *err);
+    /* Reads the options (the text after the name, "" if none; it may be cut up) into a policy that
+     * is all zero but for ops and core, and fills in its description: name and options in effect.
+     * Closed by the caller when it fails. */
+    mt_status (*open)(mt_policy *p, char *options, mt_error *err);
     void (*close)(mt_policy *p); /* what it holds besides the core; NULL: nothing */
 
     uint64_t (*roundup)(const mt_policy *p, uint64_t bytes);
@@ -54,11 +54,20 @@ typedef struct mt_policy_ops {
                     uint64_t *largest);
 } mt_policy_ops;
 
+#define MT_DESCRIPTION 1600
+#define MT_NOTES       4
+#define MT_NOTE        240
+
 struct mt_policy {
     const mt_policy_ops *ops;
     mt_core core;
-    char description[512];
+    char description[MT_DESCRIPTION];
+    char note[MT_NOTES][MT_NOTE]; /* for the user: what is special about these options */
+    uint32_t notes;
 };
+
+/* Adds a note: one line, made printable, cut where it is long. */
+void mt_policy_note(mt_policy *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern const mt_policy_ops mt_policy_torch, mt_policy_block, mt_policy_direct, mt_policy_async;
 extern const mt_policy_ops mt_policy_bfc, mt_policy_jemalloc;
@@ -72,10 +81,11 @@ void mt_policy_close(mt_policy *p);
 mt_status mt_policy_walk(const mt_policy *p, const mt_visitor *v, mt_error *err);
 mt_status mt_policy_check_merged(const mt_policy *p, mt_error *err);
 
-/* One option of "key:value,key:value" (a value may be a [list]); false at the end. Moves *text. A
- * key without a value has an empty one. Bad syntax leaves a line in err and *status. */
-bool mt_policy_option(const char **text, char *key, size_t key_room, char *value, size_t value_room,
-                      mt_status *status, mt_error *err);
+/* Reads "key:value,key:value" (a value may be a [list]), and cuts it up on the way: one call for
+ * each option, whose value it may cut up too. A key without a value has an empty one. Bad syntax
+ * leaves a line in err, as read must when it knows no such key or value. */
+typedef mt_status mt_option_reader(void *context, const char *key, char *value, mt_error *err);
+mt_status mt_policy_options(char *text, mt_option_reader *read, void *context, mt_error *err);
 
 /* Hands a block out: marks it used by request `live` of so many bytes, and says where it lies. */
 static inline void mt_block_serve(mt_block *b, uint64_t bytes, uint32_t live, mt_place *place) {

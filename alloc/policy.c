@@ -1,6 +1,8 @@
 /* policy.c - the list of policies, and what they have in common. */
 #include "alloc/internal.h"
+#include "base/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,16 +57,30 @@ mt_status mt_policy_open(mt_policy **out, const char *spec, const mt_owner *owne
                        mt_policy_names(names, sizeof names));
     mt_policy *p = calloc(1, ops->size);
     if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a policy");
+        return mt_no_memory(err, "a policy");
     p->ops = ops;
     mt_core_init(&p->core, owner, source);
-    mt_status status = ops->open(p, options_of(spec, ops->traits.colon), err);
+    char *options = strdup(options_of(spec, ops->traits.colon));
+    mt_status status =
+        options != NULL ? ops->open(p, options, err) : mt_no_memory(err, "a policy's options");
+    free(options);
     if (status != MT_OK) {
         mt_policy_close(p);
         return status;
     }
     *out = p;
     return MT_OK;
+}
+
+void mt_policy_note(mt_policy *p, const char *format, ...) {
+    char text[2 * MT_NOTE];
+    va_list args;
+    if (p->notes == MT_NOTES)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    mt_printable_line(p->note[p->notes++], MT_NOTE, text);
 }
 
 void mt_policy_close(mt_policy *p) {

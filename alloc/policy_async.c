@@ -29,7 +29,7 @@ struct async_block {
     uint32_t live;
 };
 
-static mt_status async_open(mt_policy *p, const char *options, mt_error *err) {
+static mt_status async_open(mt_policy *p, char *options, mt_error *err) {
     const mt_source *source = p->core.source;
     if (*options != '\0')
         return mt_fail(err, MT_BAD, "policy async:%.60s: expected no options", options);
@@ -127,7 +127,7 @@ static mt_status async_get(mt_policy *base, uint64_t bytes, uint32_t stream, uin
     async_block *b = calloc(1, sizeof *b);
     (void)stream;
     if (b == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the record of a block");
+        return mt_no_memory(err, "the record of a block");
     b->bytes = bytes;
     b->live = live;
     mt_status status = measure(p, b, err);

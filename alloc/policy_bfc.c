@@ -41,7 +41,7 @@ typedef struct bfc {
     mt_index free;
 } bfc;
 
-static mt_status bfc_open(mt_policy *base, const char *options, mt_error *err) {
+static mt_status bfc_open(mt_policy *base, char *options, mt_error *err) {
     bfc *p = (bfc *)base;
     uint64_t start = MT_MIB;
     if (*options != '\0' && (!mt_parse_size(options, &start) || start == 0 || start % UNIT != 0 ||

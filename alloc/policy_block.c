@@ -24,7 +24,8 @@ typedef struct block_policy {
     mt_index free;
 } block_policy;
 
-static mt_status read_option(block_policy *p, const char *key, const char *value, mt_error *err) {
+static mt_status read_option(void *policy, const char *key, char *value, mt_error *err) {
+    block_policy *p = policy;
     if (strcmp(key, "round") == 0 && mt_parse_size(value, &p->round) && p->round > 0 &&
         p->round % 256 == 0 && p->round <= (uint64_t)1 << 50)
         return MT_OK;
@@ -42,30 +43,25 @@ static mt_status read_option(block_policy *p, const char *key, const char *value
                    key, value);
 }
 
-static mt_status read_options(block_policy *p, const char *text, mt_error *err) {
-    char key[64], value[64];
-    mt_status status;
+static mt_status read_options(block_policy *p, char *text, mt_error *err) {
     size_t n = strcspn(text, ",");
-    if (n >= sizeof value || n == 0)
+    bool more = text[n] == ',';
+    text[n] = '\0';
+    if (n == 0)
         return mt_fail(err, MT_BAD, "policy block: expected block:SIZE, for example block:2MiB");
-    memcpy(value, text, n);
-    value[n] = '\0';
-    if (!mt_parse_size(value, &p->size) || p->size == 0 || p->size % (4 * MT_KIB) != 0 ||
+    if (!mt_parse_size(text, &p->size) || p->size == 0 || p->size % (4 * MT_KIB) != 0 ||
         p->size > (uint64_t)1 << 50)
         return mt_fail(err, MT_BAD,
-                       "policy block:%s: expected block:SIZE, a multiple of 4KiB and at most "
+                       "policy block:%.60s: expected block:SIZE, a multiple of 4KiB and at most "
                        "1048576GiB",
-                       value);
-    if (text[n] == ',' && text[n + 1] == '\0')
-        return mt_fail(err, MT_BAD, "policy block:%s,: an option is missing after the comma",
-                       value);
-    text += text[n] == ',' ? n + 1 : n;
-    while (mt_policy_option(&text, key, sizeof key, value, sizeof value, &status, err))
-        MT_TRY(read_option(p, key, value, err));
-    return status;
+                       text);
+    if (more && text[n + 1] == '\0')
+        return mt_fail(err, MT_BAD, "policy block:%.60s,: an option is missing after the comma",
+                       text);
+    return more ? mt_policy_options(text + n + 1, read_option, p, err) : MT_OK;
 }
 
-static mt_status block_open(mt_policy *base, const char *options, mt_error *err) {
+static mt_status block_open(mt_policy *base, char *options, mt_error *err) {
     block_policy *p = (block_policy *)base;
     p->round = 512;
     MT_TRY(read_options(p, options, err));

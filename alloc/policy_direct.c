@@ -14,7 +14,7 @@ typedef struct direct {
     uint64_t unit;
 } direct;
 
-static mt_status direct_open(mt_policy *base, const char *options, mt_error *err) {
+static mt_status direct_open(mt_policy *base, char *options, mt_error *err) {
     direct *p = (direct *)base;
     uint64_t unit = 4 * MT_KIB;
     if (*options != '\0' && (!mt_parse_size(options, &unit) || unit == 0 ||

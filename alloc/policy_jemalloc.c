@@ -39,7 +39,7 @@ bool mt_jemalloc_read(const mt_policy *p, mt_jemalloc_stats *out) {
     return false;
 }
 
-static mt_status jemalloc_open(mt_policy *p, const char *options, mt_error *err) {
+static mt_status jemalloc_open(mt_policy *p, char *options, mt_error *err) {
     (void)options;
     return mt_fail(err, MT_BAD, "policy jemalloc: %s", p->ops->traits.missing);
 }
@@ -299,7 +299,7 @@ static mt_status new_arena(jemalloc *p, uint32_t stream, je_arena **out, mt_erro
     je_arena *a = calloc(1, sizeof *a);
     size_t size = sizeof a->number;
     if (a == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for an arena");
+        return mt_no_memory(err, "an arena");
     a->owner = p;
     a->stream = stream;
     a->hooks = (extent_hooks_t){ .alloc = hook_alloc,
@@ -336,7 +336,8 @@ static mt_status arena_of(jemalloc *p, uint32_t stream, je_arena **out, mt_error
 /* ---- opening and closing ------------------------------------------------------------------------
  */
 
-static mt_status read_option(jemalloc *p, const char *key, const char *value, mt_error *err) {
+static mt_status read_option(void *policy, const char *key, char *value, mt_error *err) {
+    jemalloc *p = policy;
     uint64_t n;
     if (strcmp(key, "decay") == 0 && strcmp(value, "-1") == 0) {
         p->decay = -1;
@@ -353,14 +354,6 @@ static mt_status read_option(jemalloc *p, const char *key, const char *value, mt
                    "policy jemalloc: %.40s:%.40s: expected decay:MS (-1: never) or grow:SIZE (a "
                    "multiple of 4KiB)",
                    key, value);
-}
-
-static mt_status read_options(jemalloc *p, const char *text, mt_error *err) {
-    char key[64], value[64];
-    mt_status status = MT_OK;
-    while (mt_policy_option(&text, key, sizeof key, value, sizeof value, &status, err))
-        MT_TRY(read_option(p, key, value, err));
-    return status;
 }
 
 static void describe(jemalloc *p) {
@@ -389,11 +382,11 @@ static void jemalloc_close(mt_policy *base) {
     free(p->range);
 }
 
-static mt_status jemalloc_open(mt_policy *base, const char *options, mt_error *err) {
+static mt_status jemalloc_open(mt_policy *base, char *options, mt_error *err) {
     jemalloc *p = (jemalloc *)base;
     je_arena *a;
     p->decay = -1;
-    MT_TRY(read_options(p, options, err));
+    MT_TRY(mt_policy_options(options, read_option, p, err));
     MT_TRY(arena_of(p, 0, &a, err));
     describe(p);
     return MT_OK;
@@ -466,7 +459,7 @@ static mt_status jemalloc_get(mt_policy *base, uint64_t bytes, uint32_t stream, 
     MT_TRY(arena_of(p, stream, &a, err));
     je_live *l = malloc(sizeof *l);
     if (l == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the record of a block");
+        return mt_no_memory(err, "the record of a block");
     p->broken = MT_OK;
     l->at = take(p, bytes, a);
     if (l->at == NULL) {
@@ -558,7 +551,7 @@ static mt_status jemalloc_walk(const mt_policy *base, const mt_visitor *v, mt_er
     const je_live *const *next = all;
     mt_status status = MT_OK;
     if (all == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a walk over jemalloc's blocks");
+        return mt_no_memory(err, "a walk over jemalloc's blocks");
     for (const mt_segment *s = base->core.first; s != NULL && status == MT_OK; s = s->next)
         status = walk_segment(s, &next, v, err);
     free(all);

@@ -1252,12 +1252,16 @@ static void any_options(bed *b, char *spec, size_t room) {
     };
     static const char *const versions[] = { "2.11", "2.12", "2.13", "2.15.0" };
     static const char *const addresses[] = { "up", "down", "reuse" };
-    uint64_t segment = 20;
+    static const char *const reserves[] = { "0.1G", "0.5", "60G", "1e-3", "none" };
+    uint64_t segment = 20, version = random_below(b, 5);
+    bool expandable = random_below(b, 3) == 0;
     snprintf(spec, room, "torch");
-    if (random_below(b, 3) == 0)
+    if (expandable)
         append(spec, room, ",expandable_segments:True");
-    if (random_below(b, 4) == 0)
-        append(spec, room, ",large_segment_size_mb:%d", (int)(segment = 11 + random_below(b, 30)));
+    if (random_below(b, 4) == 0) {
+        segment = expandable ? 2 * (6 + random_below(b, 15)) : 11 + random_below(b, 30);
+        append(spec, room, ",large_segment_size_mb:%d", (int)segment);
+    }
     if (random_below(b, 3) == 0)
         append(spec, room, ",max_split_size_mb:%d", (int)(segment + random_below(b, 20)));
     if (random_below(b, 4) == 0)
@@ -1266,12 +1270,17 @@ static void any_options(bed *b, char *spec, size_t room) {
         append(spec, room, ",roundup_power2_divisions:%s", divisions[random_below(b, 9)]);
     if (random_below(b, 3) == 0)
         append(spec, room, ",per_process_memory_fraction:0.%d", (int)(50 + random_below(b, 50)));
+    if (random_below(b, 5) == 0)
+        append(spec, room, ",set_per_process_memory_fraction:0.%d",
+               (int)(50 + random_below(b, 50)));
     if (random_below(b, 3) == 0)
         append(spec, room, ",garbage_collection_threshold:0.%d", (int)(20 + random_below(b, 70)));
-    if (random_below(b, 5) == 0)
+    if (version < 4)
+        append(spec, room, ",version:%s", versions[version]);
+    if (version > 0 && random_below(b, 5) == 0)
         append(spec, room, ",throw_on_cudamalloc_oom:True");
-    if (random_below(b, 2) == 0)
-        append(spec, room, ",version:%s", versions[random_below(b, 4)]);
+    if (version > 2 && random_below(b, 2) == 0)
+        append(spec, room, ",expandable_segments_reserve:%s", reserves[random_below(b, 5)]);
     if (random_below(b, 2) == 0)
         append(spec, room, ",addresses:%s", addresses[random_below(b, 3)]);
 }

@@ -92,7 +92,9 @@ static void check_folder(const char *path, void *context) {
 static void test_traces(void **state) {
     (void)state;
     totals t = { 0 };
-    skip_without(for_files(golden(), "torch-alloc", "", 1, check_folder, &t), "recorded traces");
+    skip_without(for_files(golden(), "torch-alloc", "", 1, check_folder, &t) +
+                     for_files(golden(), "reserve-", "", 1, check_folder, &t),
+                 "recorded traces");
     print_message("%d recordings agree: %llu operations, %llu blocks, %llu statistics, "
                   "%llu events of history\n",
                   t.files, (unsigned long long)t.counts.operations,

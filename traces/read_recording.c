@@ -79,7 +79,7 @@ static mt_status header(mt_reader *r, const char *line, mt_error *err) {
     } option[] = {
         { "torch", "version:", " +" },
         { "options", "", "" },
-        { "fraction", "per_process_memory_fraction:", " " },
+        { "fraction", "set_per_process_memory_fraction:", " " },
         { "addresses", "addresses:", " " },
     };
     const char *value;

@@ -1,10 +1,13 @@
 /* expand.c - expandable segments: ranges of addresses whose pages are mapped when needed.
  *
  * New memory for a request goes to the first place, by address, where free and unmapped blocks in a
- * row are large enough; when there is none, a new range of 9/8 of the device is reserved. Pages are
- * mapped from the front of that place until the request fits. Memory goes back by unmapping the
+ * row are large enough; when there is none, a new range is reserved, of 9/8 of the device unless an
+ * option says less. A range too small for the request is given back, and the request refused. Pages
+ * are mapped from the front of that place until the request fits. Memory goes back by unmapping the
  * whole pages of free blocks; a range without any page left is given up. */
 #include "alloc/torch/internal.h"
+
+#include <inttypes.h>
 
 static bool is_free(const mt_block *b) {
     return b != NULL && !b->used;
@@ -29,13 +32,16 @@ static mt_block *place_to_grow(const torch_pool *p, uint64_t size, uint32_t stre
     return NULL;
 }
 
-static mt_status new_range(torch *t, torch_pool *p, uint32_t stream, mt_block **out,
+static mt_status new_range(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
                            mt_error *err) {
     mt_core *c = &t->base.core;
     uint64_t page = p->pool == MT_POOL_SMALL ? TORCH_SMALL_SEGMENT : t->options.large_segment;
-    uint64_t device = c->source->capacity;
-    MT_TRY(mt_core_reserve(c, mt_round_up(device + device / 8, page), page, p->pool, stream, out,
-                           err));
+    MT_TRY(mt_core_reserve(c, mt_round_up(t->range, page), page, p->pool, stream, out, err));
+    if ((*out)->size < size) {
+        mt_core_release(c, *out);
+        return mt_fail(err, MT_NO_MEMORY,
+                       "torch: %" PRIu64 " bytes are more than a growable segment", size);
+    }
     mt_index_insert(&p->unmapped, *out);
     return MT_OK;
 }
@@ -70,7 +76,7 @@ mt_status torch_expand(torch *t, torch_pool *p, uint64_t size, uint32_t stream, 
                        mt_error *err) {
     mt_block *b = place_to_grow(p, size, stream);
     if (b == NULL)
-        MT_TRY(new_range(t, p, stream, &b, err));
+        MT_TRY(new_range(t, p, size, stream, &b, err));
     if (!b->mapped)
         MT_TRY(map(t, p, b, least(b->size, size), err));
     while (b->size < size) {

@@ -29,12 +29,21 @@ typedef struct torch_options {
     uint64_t large_segment;          /* 20 MiB */
     uint8_t division_log2[TORCH_DIVISIONS]; /* log2 of the division count, 0 = off */
     double garbage_collection_threshold;    /* 0 = off */
-    double fraction;                        /* of the device, 1 = no limit */
+    double fraction;                        /* of the device, by option; 1 = no limit */
+    double call_fraction; /* the same by a call, which goes before; TORCH_NO_CALL */
+    double reserve;       /* of a growable segment: of the device, or GiB; 0 = by default */
+    bool reserve_gib;
     bool expandable_segments;
     bool throw_on_cudamalloc_oom;
     mt_addresses addresses;
-    mt_order order; /* among free blocks of one size, by release */
+    mt_order order;             /* among free blocks of one size, by release */
+    char reserve_by_class[501]; /* as given; no stream has a class here */
+    /* The last value that is ignored, of each of the two. */
+    char ignored_reserve[48], ignored_class[48];
 } torch_options;
+
+#define TORCH_NO_CALL (-1.0)
+#define TORCH_RESERVE "a fraction of the device's memory such as 0.5, or GiB such as 40G"
 
 typedef struct torch_pool {
     mt_index free;     /* mapped free blocks */
@@ -60,6 +69,7 @@ typedef struct torch {
     torch_options options;
     torch_pool small, large;
     uint64_t limit; /* bytes this allocator may hold; UINT64_MAX = none */
+    uint64_t range; /* bytes of a growable segment, before they are rounded up to pages */
     mt_torch_stats stats;
     torch_use *uses; /* entry 0 is never used */
     uint32_t use_count, use_room, free_use;

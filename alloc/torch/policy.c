@@ -44,7 +44,43 @@ static void init_pool(torch_pool *p, uint8_t pool, mt_order order) {
     p->unmapped.by_address = true;
 }
 
-static mt_status torch_open(mt_policy *base, const char *options, mt_error *err) {
+/* What a call or else the option allows of the device; 1 is no limit. */
+static uint64_t limit_of(const torch_options *o, uint64_t device) {
+    double fraction = o->call_fraction != TORCH_NO_CALL ? o->call_fraction : o->fraction;
+    return fraction < 1 ? (uint64_t)(fraction * (double)device) : UINT64_MAX;
+}
+
+/* Addresses of a growable segment: 9/8 of the device, or fewer as asked for. */
+static uint64_t range_of(const torch_options *o, uint64_t device) {
+    uint64_t most = device + device / 8;
+    double bytes = o->reserve * (double)(o->reserve_gib ? MT_GIB : device);
+    if (o->reserve == 0 || bytes >= (double)most)
+        return most;
+    return bytes >= 1 ? (uint64_t)bytes : 1;
+}
+
+static void note_options(torch *t) {
+    const torch_options *o = &t->options;
+    if (*o->ignored_reserve != '\0')
+        mt_policy_note(&t->base,
+                       "expandable_segments_reserve:%s is ignored, as PyTorch does: expected %s",
+                       o->ignored_reserve, TORCH_RESERVE);
+    if (*o->ignored_class != '\0')
+        mt_policy_note(
+            &t->base,
+            "expandable_segments_reserve_by_class: %s is ignored, as PyTorch does: expected %s",
+            o->ignored_class, TORCH_RESERVE);
+    if (*o->reserve_by_class != '\0')
+        mt_policy_note(&t->base,
+                       "expandable_segments_reserve_by_class changes nothing: a program gives "
+                       "classes to its streams by a call, and there is none here");
+    if (o->garbage_collection_threshold > 0 && t->limit == UINT64_MAX)
+        mt_policy_note(&t->base,
+                       "garbage_collection_threshold changes nothing without a memory limit, as in "
+                       "PyTorch: per_process_memory_fraction below 1 sets one");
+}
+
+static mt_status torch_open(mt_policy *base, char *options, mt_error *err) {
     torch *t = (torch *)base;
     const torch_options *o = &t->options;
     const mt_source *source = base->core.source;
@@ -52,11 +88,13 @@ static mt_status torch_open(mt_policy *base, const char *options, mt_error *err)
     t->base.core.addresses = o->addresses;
     init_pool(&t->small, MT_POOL_SMALL, o->order);
     init_pool(&t->large, MT_POOL_LARGE, o->order);
-    t->limit = o->fraction < 1 ? (uint64_t)(o->fraction * (double)source->capacity) : UINT64_MAX;
+    t->limit = limit_of(o, source->capacity);
+    t->range = range_of(o, source->capacity);
     t->stats.max_split_size =
         o->max_split_size == TORCH_UNLIMITED ? -1 : (int64_t)o->max_split_size;
     t->use_count = 1;
     torch_describe(o, t->base.description, sizeof t->base.description);
+    note_options(t);
     return MT_OK;
 }
 
@@ -116,6 +154,15 @@ static mt_block *find(torch *t, torch_pool *p, uint64_t size, uint32_t stream) {
 
 /* ---- new memory ------------------------------------------------------------------------------ */
 
+/* throw_on_cudamalloc_oom: whether a request is refused for good before the driver is asked. Only
+ * the option's fraction counts, not the call's. */
+static bool rejects(torch *t, uint64_t segment) {
+    const torch_options *o = &t->options;
+    const mt_core *c = &t->base.core;
+    return o->throw_on_cudamalloc_oom &&
+           c->reserved + segment > (uint64_t)(o->fraction * (double)c->source->capacity);
+}
+
 /* One attempt: a new segment, or newly mapped pages. */
 static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
                             mt_error *err) {
@@ -125,6 +172,10 @@ static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t str
         return mt_fail(err, MT_NO_MEMORY,
                        "torch: %" PRIu64 " bytes more would pass the limit of %" PRIu64, bytes,
                        t->limit);
+    if (rejects(t, bytes)) {
+        t->stats.num_oom_rejections++;
+        return mt_fail(err, MT_NO_MEMORY, "torch: rejected before asking the driver");
+    }
     if (t->options.expandable_segments)
         return torch_expand(t, p, size, stream, out, err);
     MT_TRY(mt_core_take(c, bytes, p->pool, stream, out, err));
@@ -137,34 +188,24 @@ static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t str
     return MT_OK;
 }
 
-/* throw_on_cudamalloc_oom: refuses a request before the driver is asked. */
-static bool rejected(torch *t, uint64_t size) {
-    const torch_options *o = &t->options;
-    if (!o->throw_on_cudamalloc_oom || t->limit != UINT64_MAX)
-        return false;
-    uint64_t most = (uint64_t)(o->fraction * (double)t->base.core.source->capacity);
-    return t->base.core.reserved + segment_size(o, size) > most;
-}
-
-/* All attempts, from the cheapest to the release of everything that is free. */
+/* All attempts, from the cheapest to the release of everything that is free. A rejection ends them.
+ */
 static mt_status any_memory(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
                             mt_error *err) {
+    const uint64_t *rejections = &t->stats.num_oom_rejections, before = *rejections;
     if (t->limit != UINT64_MAX && t->options.garbage_collection_threshold > 0)
         torch_collect(t);
-    if (rejected(t, size)) {
-        t->stats.num_oom_rejections++;
-        return mt_fail(err, MT_NO_MEMORY, "torch: rejected before asking the driver");
-    }
     mt_status status = new_memory(t, p, size, stream, out, err);
-    if (status == MT_NO_MEMORY && torch_release_oversize(t, p, size, stream))
+    if (status == MT_NO_MEMORY && *rejections == before &&
+        torch_release_oversize(t, p, size, stream))
         status = new_memory(t, p, size, stream, out, err);
-    if (status != MT_NO_MEMORY)
+    if (status != MT_NO_MEMORY || *rejections != before)
         return status;
     torch_release_all(t);
     MT_TRY(mt_core_spare(&t->base.core, TORCH_SPARE, err)); /* the release may have used them */
     t->stats.num_alloc_retries++;
     status = new_memory(t, p, size, stream, out, err);
-    if (status == MT_NO_MEMORY)
+    if (status == MT_NO_MEMORY && *rejections == before)
         t->stats.num_ooms++;
     return status;
 }
