@@ -1,5 +1,4 @@
-/* replay.c - `memtrace replay`: a stored run through other policies, or held against PyTorch's own.
- */
+/* replay.c - `memtrace replay`: a recorded run through other policies, or compared with PyTorch. */
 #include "cli/cli.h"
 #include "cli/list.h"
 #include "cli/sweep.h"

@@ -1,9 +1,8 @@
 /* read_trace.c - memtrace's own traces (trace.h), each line checked.
  *
- * A line is read column by column, then the event must be able to follow those before it: the
- * segments held (number -> slot), the live requests (id -> what their alloc said) and a ledger
- * tell. Ids rise from alloc to alloc, so that one used twice is seen without keeping those freed.
- */
+ * A line is read column by column; then the event must be able to follow those before it: by the
+ * segments held (number -> slot), the live requests (id -> what their alloc said) and a ledger. Ids
+ * rise from alloc to alloc, so that a second use is seen without keeping those that are freed. */
 #include "traces/reader.h"
 
 #include <inttypes.h>

@@ -9,35 +9,34 @@
  *     while (status == MT_OK && item.kind != MT_ITEM_END);
  *     mt_reader_close(r);
  *
- * The path may name a file or a pipe; - is standard input. gzip and zstd are unpacked, and the
- * format is told by the first bytes. A reader goes through its file once and keeps only what is
- * live then: memory grows neither with the length of the file nor with a number in it.
+ * The path names a file or a pipe; - is standard input. gzip and zstd are decompressed, and the
+ * first bytes tell the format. A reader goes through its file once and keeps only what is live at
+ * that point: memory grows neither with the length of the file nor with a number in it.
  *
  * Items come in the order of the file. Operations are what the program did; any allocator can be
  * asked to do the same (replay.h). Facts are what the recorded allocator did or was; they can be
- * compared (check.h) and reported. Who has no use for a kind of item passes over it, so kinds may
+ * compared (check.h) and reported. Code that has no use for a kind of item ignores it, so kinds may
  * be added.
  *
- * What a reader answers for: an id is requested once while it is live, and freed once; sizes are
- * not 0; numbers fit their fields. A file that breaks this, or the rules of its format, is MT_BAD
- * with "path:line: " and what was expected there.
+ * What a reader guarantees: an id is requested once while it is live, and freed once; sizes are not
+ * 0; numbers fit their fields. A file that breaks this, or the rules of its format, is MT_BAD with
+ * "path:line: " and what was expected there.
  *
- * ---- To add a format
- * ------------------------------------------------------------------------------
+ * To add a format:
  *
  *   1. Write traces/read_NAME.c: the format, to the byte, in the comment on top; a struct that
  *      begins with an mt_reader; an mt_format (below), of which `next` is the work.
- *   2. Enter the mt_format in the list in formats.c, which is asked in order.
- *   3. Put a small recording into tests/recordings/ and its name into tests/test_reader.c, which
- *      reads every one of them whole, cut at every byte, and with bytes changed at random.
+ *   2. Enter the mt_format in the list in formats.c, in the order of detection.
+ *   3. Add a small sample to tests/test_reader.c, which reads every sample whole, from a pipe,
+ *      compressed, cut at every byte, and with bytes changed at random.
  *
- * `next` finds an item that tells nothing: kind MT_ITEM_END, has 0, id and live "none", layer -1,
- * tag MT_OTHER, all else up to refused zero. It sets what its file tells. What only a new format
- * tells gets a new field in mt_item, whose zero means "not told": the other readers stay as they
- * are. Text comes by mt_reader_line, binary data by mt_input_some (base/input.h); what cannot be
- * read in one pass (a database) is opened again by its name. Requests that were live when the
- * recording began come as a snapshot before the first operation, with the ids that their frees will
- * name. */
+ * `next` gets an item that tells nothing (kind MT_ITEM_END, id and live "none", layer -1, tag
+ * MT_OTHER, the rest up to `refused` zero) and sets what its file tells. What only a new format
+ * tells becomes a new field of mt_item whose zero means "not told": the other readers stay as they
+ * are. Text is read with mt_reader_line, binary data with mt_input_some (base/input.h); what cannot
+ * be read in one pass (a database) is opened by its name in the first call. Requests that were live
+ * when the recording began come as a snapshot before the first operation, with the ids that later
+ * frees name. */
 #ifndef MT_TRACES_READER_H
 #define MT_TRACES_READER_H
 
@@ -78,7 +77,7 @@ enum {
     MT_HAS_EVENT = 16    /* event: the allocator's own, with all its fields */
 };
 
-/* A counter that a format records: its name there, and where it stands in torch_stats. */
+/* A counter that a format records: its name there, and where it stands in mt_torch_stats. */
 typedef struct mt_counter {
     const char *name;
     size_t at;
@@ -173,13 +172,13 @@ mt_status mt_reader_fail(const mt_reader *r, uint64_t line, mt_status status, mt
 
 /* What recordings of a format can tell besides operations. */
 enum {
-    MT_TELLS_SETTINGS = 1,
-    MT_TELLS_PLACES = 2,
-    MT_TELLS_CALLS = 4,
-    MT_TELLS_COUNTERS = 8,
-    MT_TELLS_EVENTS = 16,
-    MT_TELLS_SNAPSHOTS = 32,
-    MT_TELLS_HISTORY = 64
+    MT_TELLS_SETTINGS = 1,   /* the policy's options, the device's bytes */
+    MT_TELLS_PLACES = 2,     /* MT_HAS_PLACE */
+    MT_TELLS_CALLS = 4,      /* MT_HAS_CALLS */
+    MT_TELLS_COUNTERS = 8,   /* MT_HAS_COUNTERS, MT_ITEM_STATISTIC */
+    MT_TELLS_EVENTS = 16,    /* MT_HAS_EVENT, MT_ITEM_EVENT */
+    MT_TELLS_SNAPSHOTS = 32, /* MT_ITEM_SNAPSHOT, MT_ITEM_BLOCK */
+    MT_TELLS_HISTORY = 64    /* MT_ITEM_HISTORY */
 };
 
 struct mt_format {

@@ -1,5 +1,6 @@
 /* replay.h - the requests and frees of a recording, asked of other allocators: any number of them
- * side by side, in one pass over the recording and memory for what is live. */
+ * side by side, in one pass over the recording and memory for what is live. An allocator stands for
+ * one device: of a recording of several, each replay is given the items of its own. */
 #ifndef MT_TRACES_REPLAY_H
 #define MT_TRACES_REPLAY_H
 
