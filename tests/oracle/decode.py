@@ -3,13 +3,16 @@
 
 usage: decode.py OUT [--seed S] [--count N]      random models, options and devices
        decode.py OUT --case "WORDS"...           cases as below
+       decode.py OUT --list FILE                the decodes that kept.txt lists for this release
 
 A case is the arguments of `memtrace predict` (--layers --heads --width --vocab --positions --batch
 --dtype --attn --cache --prompt-tokens --ctx --contexts --cc --sms --capacity) and environment
 variables (NAME=VALUE), separated by blanks. Writes OUT/NAME.tsv: the case in the header ("# case"),
-then the columns that `memtrace predict` prints; "# out of memory" where the run ended so. Every
-case runs in a process of its own, under device/build.sh's `run`; MEMTRACE_REAL=1 runs on a real
-device. Weights are random: the allocator's decisions depend on no value.
+then the columns that `memtrace predict` prints; "# out of memory" where the run ended so. From the
+list also OUT/schedule-NAME.txt, every request, free and driver call of the run in order, with the
+rows, and OUT/placed-NAME.txt, with the place of every block. Every case runs in a process of its
+own, under device/build.sh's `run`; MEMTRACE_REAL=1 runs on a real device. Weights are random: the
+allocator's decisions depend on no value.
 """
 import argparse
 import os
@@ -21,7 +24,7 @@ import transformers
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, StaticCache
 
 import random_traces
-from oracle_device import forked, is_real
+from oracle_device import Real, forked, is_real, kept_lines
 
 COLUMNS = {
     "allocated": "allocated_bytes.all.current", "reserved": "reserved_bytes.all.current",
@@ -36,10 +39,44 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 GIB = 1 << 30
 
 
+class Schedule:
+    """Requests, frees and driver calls as lines of text, from the memory history."""
+
+    WORDS = {"segment_alloc": "S", "segment_map": "P", "segment_unmap": "U", "segment_free": "R"}
+
+    def __init__(self, placed):
+        self.history, self.placed = Real(), placed
+        self.lines, self.live, self.allocs = [], {}, 0
+
+    def add(self, action, segment, offset, size):
+        if action == "alloc":
+            self.live[segment, offset] = self.allocs
+            self.allocs += 1
+            self.lines.append(f"a {size}" + (f" {segment}+{offset}" if self.placed else ""))
+        elif action == "free_requested":
+            self.lines.append(f"f {self.allocs - 1 - self.live.pop((segment, offset))}")
+        elif action in self.WORDS:
+            what = {"S": f"{size}", "R": f"{segment}"}
+            word = self.WORDS[action]
+            self.lines.append(f"{word} " + what.get(word, f"{segment}+{offset} {size}"))
+
+    def row(self, row):
+        self.history.calls()
+        for event in self.history.events:
+            self.add(*event)
+        self.history.events = []
+        self.lines.append(" ".join(map(str, ["=", *row])))
+
+
+schedule = None
+
+
 def row(rows, step, tokens):
     torch.cuda.synchronize()
     s = torch.cuda.memory_stats()
     rows.append([step, tokens, *(s[key] for key in COLUMNS.values())])
+    if schedule is not None:
+        schedule.row(rows[-1])
     torch.cuda.reset_peak_memory_stats()
 
 
@@ -113,17 +150,50 @@ def random_case(seed):
                      *(f"--{k} {v}" for k, v in c.items())])
 
 
-def run(job):
-    out, name, text = job
+VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CUBLAS_WORKSPACE_CONFIG",
+             "TORCH_CUBLAS_WORKSPACE_CACHE", "CUBLASLT_WORKSPACE_SIZE",
+             "TORCH_CUBLASLT_UNIFIED_WORKSPACE")
+
+
+def parse(text):
+    """A case's variables and arguments."""
     words = text.split()
-    variables = [w for w in words if not w.startswith("--") and "=" in w and w.split("=")[0].isupper()]
+    variables = [w for w in words if w.split("=")[0] in VARIABLES]
     words = [w for w in words if w not in variables]
     given = {k[2:]: v for k, v in zip(words[::2], words[1::2])}
-    unknown = set(given) - set(DEFAULTS) - {"contexts"}
-    if len(words) % 2 or unknown:
+    if len(words) % 2 or set(given) - set(DEFAULTS) - {"contexts"}:
         raise SystemExit(f"not a case: {text}")
-    for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CUBLAS_WORKSPACE_CONFIG",
-                  "TORCH_CUBLAS_WORKSPACE_CACHE"):
+    return variables, given
+
+
+def header(c, variables, given):
+    """What was run: in words that readers of schedules know, and as a case."""
+    where = "real" if is_real() else "simulated"
+    arguments = " ".join(f"--{k} {v}" for k, v in given.items())
+    dtype = str(DTYPES[c["dtype"]]).split(".")[1]
+    lengths = f"lengths={c['contexts']}" if "contexts" in c else (
+        f"prompt={c['prompt-tokens']} total={c['ctx']}")
+    return [f"torch {torch.__version__}  transformers {transformers.__version__}",
+            f"device {where}, {c['capacity']} bytes, compute capability {c['cc']}; "
+            f"multiprocessors={c['sms']}",
+            f"model n_layer={c['layers']}, n_head={c['heads']}, n_embd={c['width']}, "
+            f"vocab_size={c['vocab']}, n_positions={c['positions']} {dtype}, batch {c['batch']}",
+            f"attn_implementation={c['attn']} cache={c['cache']} {lengths}",
+            " ".join(["environment", *variables]),
+            "case " + " ".join([*variables, arguments])]
+
+
+def write(path, head, lines):
+    with open(path, "w") as f:
+        f.writelines(f"# {h}\n" for h in head)
+        f.writelines(line + "\n" for line in lines)
+
+
+def run(job):
+    global schedule
+    out, name, text, kind = job
+    variables, given = parse(text)
+    for variable in VARIABLES:
         os.environ.pop(variable, None)
     os.environ.update(v.split("=", 1) for v in variables)
     if is_real():
@@ -136,20 +206,21 @@ def run(job):
     if not is_real():
         os.environ.update(ORACLE_MEMORY=str(c["capacity"]), ORACLE_CC=str(c["cc"]),
                           ORACLE_SMS=str(c["sms"]))
-    rows, end = [], ""
+    if kind != "decode":
+        schedule = Schedule(kind == "placed")
+    rows, end = [], []
     try:
         with torch.no_grad():
             decode(c, rows)
     except torch.OutOfMemoryError:
-        end = "# out of memory\n"
-    arguments = " ".join(f"--{k} {v}" for k, v in given.items())
-    with open(f"{out}/{name}.tsv", "w") as f:
-        f.write(f"# torch {torch.__version__}\n# transformers {transformers.__version__}\n"
-                f"# device {'real' if is_real() else 'simulated'}\n"
-                f"# case {' '.join([*variables, arguments])}\n")
-        f.write("# " + "\t".join(["step", "tokens", *COLUMNS]) + "\n")
-        f.writelines("\t".join(map(str, r)) + "\n" for r in rows)
-        f.write(end)
+        end = ["# out of memory"]
+    head = header(c, variables, given)
+    if kind != "decode":
+        write(f"{out}/{kind}-{name}.txt", head + [" ".join(["row: step tokens", *COLUMNS])],
+              schedule.lines)
+    if kind != "placed":
+        write(f"{out}/{name}.tsv", head + ["\t".join(["step", "tokens", *COLUMNS])],
+              ["\t".join(map(str, r)) for r in rows] + end)
 
 
 def main():
@@ -158,12 +229,17 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--count", type=int, default=1)
     p.add_argument("--case", nargs="+", metavar="WORDS")
+    p.add_argument("--list", metavar="FILE")
     a = p.parse_args()
     os.makedirs(a.out, exist_ok=True)
     if a.case:
-        jobs = [(a.out, f"case-{i}", text) for i, text in enumerate(a.case, 1)]
+        jobs = [(a.out, f"case-{i}", text, "decode") for i, text in enumerate(a.case, 1)]
+    elif a.list:
+        jobs = [(a.out, *line.split(" ", 1), kind) for kind in ("decode", "schedule", "placed")
+                for line in kept_lines(a.list, kind)]
     else:
-        jobs = [(a.out, f"decode-{s}", random_case(s)) for s in range(a.seed, a.seed + a.count)]
+        jobs = [(a.out, f"decode-{s}", random_case(s), "decode")
+                for s in range(a.seed, a.seed + a.count)]
     failed = forked(jobs, run, 1 if is_real() else len(os.sched_getaffinity(0)))
     for job in failed:
         print(f"{job[1]}: not recorded ({job[2]})", file=sys.stderr)

@@ -8,7 +8,6 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 : "${MEMTRACE:=./memtrace}" "${TRACES:=100}" "${SHAPES:=40}" "${SEED:=$(date +%s)}"
-: "${PACKAGES:=torch==2.15.0 transformers==5.24.0 numpy==2.4.6}"
 here=tests/oracle
 out=build/oracle/live
 tab=$(printf '\t')
@@ -30,11 +29,7 @@ result() { # STATUS NAME: one line
 
 if [ -z "${PYTHON:-}" ]; then
     PYTHON=build/oracle/venv/bin/python
-    # shellcheck disable=SC2086
-    "$PYTHON" -c 'import torch, transformers' 2>/dev/null || {
-        echo "# making build/oracle/venv (several GB): $PACKAGES"
-        python3 -m venv build/oracle/venv && "$PYTHON" -m pip install --quiet $PACKAGES
-    } || exit 2
+    sh $here/setup.sh build/oracle/venv || exit 2
 fi
 prefix=$("$PYTHON" -c 'import sys; print(sys.prefix)') || exit 2
 export TORCH_CPP_LOG_LEVEL=ERROR PYTHONWARNINGS=ignore PYTHONDONTWRITEBYTECODE=1

@@ -16,6 +16,20 @@ def is_real():
     return os.environ.get("MEMTRACE_REAL") == "1"
 
 
+def kept_lines(path, kind):
+    """The lines of a kind, without its word, that kept.txt has for this release of PyTorch."""
+    import torch
+    release, lines = torch.__version__.split("+")[0], []
+    with open(path) as f:
+        for line in f:
+            word, _, rest = line.strip().partition(" ")
+            if word == "release":
+                ours = rest.split()[0] == release
+            elif word == kind and ours:
+                lines.append(rest)
+    return lines
+
+
 class Simulated:
     """Driver calls and places as the device saw them."""
 
@@ -83,7 +97,8 @@ class Real:
     def range_bytes(self, first):
         """What PyTorch reserves for an expandable segment whose first mapping has this size: 9/8 of
         the device in whole units, which are 2 MiB in the small pool."""
-        large = re.search(r"large_segment_size_mb:(\d+)", os.environ.get("PYTORCH_ALLOC_CONF", ""))
+        settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", os.environ.get("PYTORCH_ALLOC_CONF", ""))
+        large = re.search(r"large_segment_size_mb:(\d+)", settings)
         unit = 2 * MIB if first == 2 * MIB else (int(large[1]) if large else 20) * MIB
         return -(-(self.total + self.total // 8) // unit) * unit
 

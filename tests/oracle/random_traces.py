@@ -4,6 +4,7 @@ An operation is a tuple, as the recordings' first columns: ("a", id, bytes, stre
 ("rs", id, stream), ("ec",), ("hold",), ("go",), ("snap",).
 """
 import math
+import random
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -158,6 +159,45 @@ def use(t, n):
             t.ops.append(("rs", t.r.choice(list(t.live)), t.r.randrange(6)))
         else:
             t.free_any()
+
+
+def flush(t, n):
+    """Sizes of all kinds, and the cache emptied again and again."""
+    for _ in range(max(1, n // 30)):
+        churn(t, 28, t.r.choice(["few", "any", "edges"]))
+        for _ in range(t.r.randint(0, len(t.live))):
+            t.free_any()
+        t.ops.append(("ec",))
+
+
+def mixture(t, n):
+    for _ in range(4):
+        phase = t.r.choice(["edges", "few", "any", "grow", "stack", "use"])
+        PROGRAMS[phase](t, n // 4)
+        if t.r.random() < 0.4:
+            t.ops.append(("ec",))
+
+
+def churning(kind):
+    return lambda t, n: churn(t, n, kind)
+
+
+PROGRAMS = {"grow": grow, "stack": stack, "use": use, "flush": flush, "mixture": mixture} | {
+    kind: churning(kind) for kind in ("small", "large", "edges", "few", "any")}
+
+
+def program(name, seed, n, budget, streams):
+    """About n operations of one program, which holds up to budget bytes."""
+    t = Trace(random.Random(seed), budget, True)
+    t.streams = streams
+    for part in (n // 2, n - n // 2):
+        PROGRAMS[name](t, part)
+        t.ops.append(("snap",))
+    if name in ("use", "mixture"):
+        t.ops.append(("go",))
+    while len(t.live) > 3:
+        t.free_any()
+    return t.ops
 
 
 def operations(r, device, real=False):

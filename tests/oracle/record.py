@@ -3,6 +3,7 @@
 
 usage: record.py OUT [--seed S] [--count N]     traces S, S+1, ..., S+N-1
        record.py OUT --again FILE...            the operations and settings of recordings
+       record.py OUT --list FILE                the traces that kept.txt lists for this release
 
 Writes OUT/NAME.tsv and OUT/NAME.summary (torch.cuda.memory_summary at the end). Every trace runs in
 a process of its own, under device/build.sh's `run`; MEMTRACE_REAL=1 runs on a real device.
@@ -16,7 +17,7 @@ import sys
 import torch
 
 import random_traces
-from oracle_device import HISTORY, forked, is_real, open_device
+from oracle_device import HISTORY, forked, is_real, kept_lines, open_device
 
 COLUMNS = ("op id bytes stream segment offset block requested allocated active reserved "
            "inactive_split segments driver").split()
@@ -158,8 +159,8 @@ def write_history(recorder):
 
 def run(job):
     out, name, options, device, fraction, order, operations = job
-    os.environ["PYTORCH_ALLOC_CONF"] = options
-    os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", None)
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = options  # the name that every release knows
+    os.environ.pop("PYTORCH_ALLOC_CONF", None)
     if not is_real():
         os.environ["ORACLE_MEMORY"] = str(device)
         os.environ["ORACLE_ADDRESSES"] = order
@@ -214,16 +215,28 @@ def again_job(out, path):
             fraction and float(fraction), head["addresses"], operations)
 
 
+def listed_job(out, line):
+    name, program, seed, n, mib, fill, streams, order, fraction, options = line.split()
+    device = int(mib) << 20
+    operations = random_traces.program(program, int(seed), int(n), float(fill) * device,
+                                       int(streams))
+    return (out, name, "" if options == "-" else options, device,
+            None if fraction == "-" else float(fraction), order, operations)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("out")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--count", type=int, default=1)
     p.add_argument("--again", nargs="+", metavar="FILE")
+    p.add_argument("--list", metavar="FILE")
     a = p.parse_args()
     os.makedirs(a.out, exist_ok=True)
     if a.again:
         jobs = [again_job(a.out, path) for path in a.again]
+    elif a.list:
+        jobs = [listed_job(a.out, line) for line in kept_lines(a.list, "trace")]
     else:
         jobs = [random_job(a.out, seed) for seed in range(a.seed, a.seed + a.count)]
     failed = forked(jobs, run, 1 if is_real() else len(os.sched_getaffinity(0)))

@@ -1,93 +1,110 @@
-/* libraries.c - cuBLAS, cuBLASLt and the management library, as far as PyTorch needs an answer. */
-#include <cublasLt.h>
-#include <cublas_v2.h>
+/* libraries.c - cuBLAS, cuBLASLt and the management library, as far as PyTorch needs an answer.
+ *
+ * Handles and descriptions are opaque; of the libraries' headers (which fill packages of hundreds of
+ * megabytes) nothing is needed but the layout of one answer. */
 #include <cuda.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define UNUSED __attribute__((unused))
 
-/* ---- cuBLAS: handles and modes ----------------------------------------------------------------
- */
+/* ---- cuBLAS and cuBLASLt: handles and modes ------------------------------------------------- */
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t *h) {
-    *h = calloc(1, 64);
-    return *h != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+enum { SUCCESS, ALLOC_FAILED = 3 };
+
+int cublasCreate_v2(void **h);
+int cublasDestroy_v2(void *h);
+int cublasGetMathMode(void *h, int *mode);
+int cublasGetPointerMode_v2(void *h, int *mode);
+size_t cublasLtGetVersion(void);
+int cublasLtMatmulDescCreate(void **d, int compute, int type);
+int cublasLtMatmulDescDestroy(void *d);
+int cublasLtMatrixLayoutCreate(void **l, int type, uint64_t rows, uint64_t columns, int64_t stride);
+int cublasLtMatrixLayoutDestroy(void *l);
+int cublasLtMatmulPreferenceCreate(void **p);
+int cublasLtMatmulPreferenceDestroy(void *p);
+
+static int opaque(void **p) {
+    *p = calloc(1, 512);
+    return *p != NULL ? SUCCESS : ALLOC_FAILED;
 }
 
-cublasStatus_t cublasDestroy_v2(cublasHandle_t h) {
-    free(h);
-    return CUBLAS_STATUS_SUCCESS;
+static int end(void *p) {
+    free(p);
+    return SUCCESS;
 }
 
-cublasStatus_t cublasGetMathMode(UNUSED cublasHandle_t h, cublasMath_t *mode) {
-    *mode = CUBLAS_DEFAULT_MATH;
-    return CUBLAS_STATUS_SUCCESS;
+int cublasCreate_v2(void **h) {
+    return opaque(h);
 }
 
-cublasStatus_t cublasGetPointerMode_v2(UNUSED cublasHandle_t h, cublasPointerMode_t *mode) {
-    *mode = CUBLAS_POINTER_MODE_HOST;
-    return CUBLAS_STATUS_SUCCESS;
+int cublasDestroy_v2(void *h) {
+    return end(h);
 }
 
-/* ---- cuBLASLt: descriptions, which are opaque, and one algorithm that always fits -------------
- */
+int cublasGetMathMode(UNUSED void *h, int *mode) {
+    *mode = 0; /* the default */
+    return SUCCESS;
+}
+
+int cublasGetPointerMode_v2(UNUSED void *h, int *mode) {
+    *mode = 0; /* on the host */
+    return SUCCESS;
+}
 
 size_t cublasLtGetVersion(void) {
-    return CUBLAS_VERSION;
+    return 10 * CUDA_VERSION;
 }
 
-static cublasStatus_t description(void **d) {
-    *d = calloc(1, 512);
-    return *d != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+int cublasLtMatmulDescCreate(void **d, UNUSED int compute, UNUSED int type) {
+    return opaque(d);
 }
 
-static cublasStatus_t end(void *d) {
-    free(d);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, UNUSED cublasComputeType_t c,
-                                        UNUSED cudaDataType_t t) {
-    return description((void **)d);
-}
-
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) {
+int cublasLtMatmulDescDestroy(void *d) {
     return end(d);
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, UNUSED cudaDataType t,
-                                          UNUSED uint64_t rows, UNUSED uint64_t columns,
-                                          UNUSED int64_t stride) {
-    return description((void **)l);
+int cublasLtMatrixLayoutCreate(void **l, UNUSED int type, UNUSED uint64_t rows,
+                               UNUSED uint64_t columns, UNUSED int64_t stride) {
+    return opaque(l);
 }
 
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) {
+int cublasLtMatrixLayoutDestroy(void *l) {
     return end(l);
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p) {
-    return description((void **)p);
+int cublasLtMatmulPreferenceCreate(void **p) {
+    return opaque(p);
 }
 
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) {
+int cublasLtMatmulPreferenceDestroy(void *p) {
     return end(p);
 }
 
-cublasStatus_t
-cublasLtMatmulAlgoGetHeuristic(UNUSED cublasLtHandle_t h, UNUSED cublasLtMatmulDesc_t d,
-                               UNUSED cublasLtMatrixLayout_t a, UNUSED cublasLtMatrixLayout_t b,
-                               UNUSED cublasLtMatrixLayout_t c, UNUSED cublasLtMatrixLayout_t e,
-                               UNUSED cublasLtMatmulPreference_t p, int wanted,
-                               cublasLtMatmulHeuristicResult_t r[], int *found) {
+/* ---- cuBLASLt: one algorithm that always fits and needs no workspace ------------------------ */
+
+typedef struct heuristic {
+    uint64_t algorithm[8];
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+} heuristic;
+
+int cublasLtMatmulAlgoGetHeuristic(void *h, void *d, void *a, void *b, void *c, void *e, void *p,
+                                   int wanted, heuristic *answers, int *found);
+
+int cublasLtMatmulAlgoGetHeuristic(UNUSED void *h, UNUSED void *d, UNUSED void *a, UNUSED void *b,
+                                   UNUSED void *c, UNUSED void *e, UNUSED void *p, int wanted,
+                                   heuristic *answers, int *found) {
     *found = wanted > 0;
     if (wanted > 0)
-        memset(r, 0, sizeof *r);
-    return CUBLAS_STATUS_SUCCESS;
+        memset(answers, 0, sizeof *answers);
+    return SUCCESS;
 }
 
-/* ---- the management library: asked before expandable segments and after a refusal -------------
- */
+/* ---- the management library: asked before expandable segments and after a refusal ----------- */
 
 #define NVML_SUCCESS       0
 #define NVML_NOT_SUPPORTED 3
