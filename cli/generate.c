@@ -120,7 +120,7 @@ static mt_status generate(printer *p, mt_error *err) {
     uint32_t steps = mt_generate_steps(s->engine), done;
     int32_t *ids = calloc((size_t)s->batch * steps, sizeof *ids);
     if (ids == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the generated ids");
+        return mt_no_memory(err, "the generated ids");
     mt_generation g = { .on_step = on_step, .context = p, .stop = p->stop };
     cli_progress_start(&p->progress, s->o.quiet || p->streams, "generating", "tokens", steps);
     mt_status status = p->streams ? print_text(p, s->prompt, s->P) : MT_OK;

@@ -57,7 +57,7 @@ void cli_library_header(const cli_session *s, cli_sink to) {
         return;
     const mt_cuda_note *note = s->cuda.notes;
     cli_say(to, MT_VALUE_NUMBER, "library baseline",
-            "%" PRId64 " (used on the device once the context exists)", note[0].bytes);
+            "%" PRId64 " (in use on the device once the CUDA context exists)", note[0].bytes);
     snprintf(name, sizeof name, "library %s", note[1].what);
     cli_say(to, MT_VALUE_NUMBER, name, "%+" PRId64, note[1].bytes);
     if (s->o.workspace != NULL && strcmp(s->o.workspace, "library") == 0)
@@ -87,8 +87,7 @@ void cli_library_lines(const cli_library *l, const cli_session *s, cli_sink to) 
         return;
     }
     cli_say(to, MT_VALUE_NUMBER, "library code",
-            "%+" PRId64 " (loaded with the first use of each kernel of ours, and the rest)",
-            l->warm - noted);
+            "%+" PRId64 " (kernels loaded at their first use, and all else)", l->warm - noted);
     cli_say(to, MT_VALUE_NUMBER, "library after warm-up", "%" PRId64, l->warm);
     cli_say(to, MT_VALUE_NUMBER, "library at the end", "%" PRId64, l->end);
     cli_say(to, MT_VALUE_NUMBER, "library change", "%+" PRId64, l->end - l->warm);

@@ -19,7 +19,7 @@ static mt_status append(cli_list *l, const char *text, mt_error *err) {
     if (value != NULL)
         l->value = value;
     if (value == NULL || (l->value[l->count] = strdup(text)) == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a list of values");
+        return mt_no_memory(err, "a list of values");
     l->count++;
     return MT_OK;
 }
@@ -30,7 +30,7 @@ static mt_status extend(cli_list *l, const char *word, mt_error *err) {
     size_t n = strlen(*last) + strlen(word) + 2;
     char *longer = malloc(n);
     if (longer == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a list of values");
+        return mt_no_memory(err, "a list of values");
     snprintf(longer, n, "%s,%s", *last, word);
     free(*last);
     *last = longer;
@@ -106,8 +106,7 @@ mt_status cli_list_read(cli_list *l, const char *name, const char *text,
         for (; t[n] != '\0' && (t[n] != ',' || depth > 0); n++)
             depth += t[n] == '[' ? 1 : t[n] == ']' ? -1 : 0;
         if (n == 0 || n >= sizeof word)
-            return mt_fail(err, MT_BAD, "--%s %.100s: expected values with commas between", name,
-                           text);
+            return mt_fail(err, MT_BAD, "--%s %.100s: expected comma-separated values", name, text);
         memcpy(word, t, n);
         word[n] = '\0';
         if (is_head != NULL && !is_head(word) && l->count > 0)

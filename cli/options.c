@@ -160,8 +160,7 @@ static error_t take_files(parsing *p, struct argp_state *state, int count) {
     char shown[CLI_SHOWN];
     const cli_option *o = p->files;
     if (o == NULL && count > 0)
-        argp_error(state, "%s: no argument is expected here%s",
-                   cli_shown(shown, state->argv[state->next]),
+        argp_error(state, "unexpected argument '%s'%s", cli_shown(shown, state->argv[state->next]),
                    p->usage->hint != NULL ? p->usage->hint : "");
     if (o == NULL)
         return 0;

@@ -12,6 +12,7 @@
 #include "reports/summary.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -109,15 +110,13 @@ static const cli_usage usage = {
 /* ---- the model ------------------------------------------------------------------------------ */
 
 static mt_status read_folder(mt_config *c, const predict_options *o, mt_error *err) {
-    char path[4096];
+    char path[PATH_MAX];
     struct stat status;
-    if (stat(o->model, &status) != 0)
-        return mt_fail(err, MT_BAD,
-                       "--model %.200s: there is no such folder, nor a preset of that name (gpt2, "
-                       "gpt2-medium, gpt2-large, gpt2-xl)",
-                       o->model);
+    MT_TRY(cli_model_there(o->model, err));
     MT_TRY(cli_refuse_shape(&o->shape, o->model, err));
-    snprintf(path, sizeof path, "%s%s", o->model, S_ISDIR(status.st_mode) ? "/config.json" : "");
+    bool folder = stat(o->model, &status) == 0 && S_ISDIR(status.st_mode);
+    if (snprintf(path, sizeof path, "%s%s", o->model, folder ? "/config.json" : "") >= PATH_MAX)
+        return mt_fail(err, MT_BAD, "--model %.200s: the path is too long", o->model);
     return mt_config_read(path, c, err);
 }
 

@@ -247,7 +247,7 @@ static mt_status tell_cut(const run_out *out, mt_status status, const mt_error *
         cli_fail(status, err);
     if (flushed != MT_OK && out->s.engine != NULL && !out->s.o.quiet)
         fprintf(stderr,
-                "cut short%s%s after %u of %u steps; all figures below are of these steps\n",
+                "cut short%s%s after %u of %u steps; the figures below cover these steps only\n",
                 stopped ? ": " : "", stopped ? cli_ending(status) : "", out->steps,
                 mt_generate_steps(out->s.engine));
     return flushed;
@@ -274,10 +274,10 @@ static void tell(const run_out *out, mt_status status) {
 static void introduce(const cli_session *s) {
     fprintf(
         stderr,
-        "GPT-2 small with seeded random weights generates %u tokens on the %s back end; each row\n"
-        "is the memory of one token. That takes %s; without computing anything, the\n"
-        "same memory in a second: memtrace --backend none. All options: memtrace --help\n",
-        s->ctx, s->device->name, s->cuda.device != NULL ? "some seconds" : "10 to 60 seconds");
+        "generating %u tokens with GPT-2 small (seeded random weights) on the %s back end, one "
+        "row\nof memory per token; this takes %s. A dry run gives the same figures in a second,\n"
+        "without computing: memtrace --backend none. All options: memtrace --help\n",
+        s->ctx, s->device->name, s->cuda.device != NULL ? "seconds" : "10 to 60 seconds");
 }
 
 int cli_run(int argc, char **argv) {

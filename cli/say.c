@@ -35,7 +35,7 @@ void cli_tell_capacity(const mt_source *s, bool standard, int64_t step) {
     char size[32];
     fprintf(stderr,
             "--capacity %s%s was reached %" PRIu64 " time%s, first in step %" PRId64
-            ":\neach time the allocator gave back its free segments and asked again\n",
+            ":\neach time the allocator freed its cached segments and tried again\n",
             cli_size_text(size, sizeof size, s->capacity), standard ? " (the default)" : "",
             s->refusals, s->refusals == 1 ? "" : "s", step);
 }

@@ -48,8 +48,8 @@ mt_status cli_model_there(const char *name, mt_error *err) {
     if (access(name, F_OK) == 0)
         return MT_OK;
     return mt_fail(err, MT_BAD,
-                   "--model %.200s: there is no such file or folder, nor a preset of that name "
-                   "(gpt2, gpt2-medium, gpt2-large, gpt2-xl)",
+                   "--model %.200s: no such file, folder or preset (presets: gpt2, gpt2-medium, "
+                   "gpt2-large, gpt2-xl)",
                    name);
 }
 
@@ -82,8 +82,8 @@ int cli_threads(uint64_t asked, bool quiet) {
     int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     if (asked > (uint64_t)cores && !quiet)
         fprintf(stderr,
-                "memtrace: --threads %" PRIu64 " on %d core%s: threads beyond the cores slow the "
-                "others down\n",
+                "memtrace: --threads %" PRIu64 " on %d core%s: more threads than cores run "
+                "slower\n",
                 asked, cores, cores == 1 ? "" : "s");
     return asked > 0 ? (int)asked : cores;
 }
@@ -185,7 +185,7 @@ static mt_status read_ids(cli_session *s, int32_t **ids, size_t *n, mt_error *er
     const char *t = s->o.prompt_ids;
     *ids = malloc((strlen(t) + 1) * sizeof **ids);
     if (*ids == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the prompt");
+        return mt_no_memory(err, "the prompt");
     for (*n = 0; *t != '\0';) {
         char number[16];
         uint64_t id;
@@ -209,7 +209,7 @@ static mt_status end_of_text(cli_session *s, int32_t **ids, size_t *n, mt_error 
         return mt_fail(err, MT_BAD, "an empty prompt is one <|endoftext|>, which this model lacks");
     *ids = malloc(sizeof **ids);
     if (*ids == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the prompt");
+        return mt_no_memory(err, "the prompt");
     **ids = id;
     *n = 1;
     return MT_OK;
@@ -221,12 +221,13 @@ static mt_status encode(cli_session *s, const char *text, size_t bytes, int32_t 
         return end_of_text(s, ids, n, err);
     if (s->tokenizer == NULL)
         return mt_fail(err, MT_BAD,
-                       "a prompt of text needs a vocabulary: --tokenizer DIR, or a "
+                       "a text prompt needs a vocabulary: --tokenizer DIR, or a "
                        "--model folder with vocab.json and merges.txt");
     MT_TRY(mt_tokenizer_encode(s->tokenizer, text, bytes, ids, n, err));
     for (size_t i = 0; i < *n; i++)
         if ((uint32_t)(*ids)[i] >= s->config.vocab)
-            return mt_fail(err, MT_BAD, "the prompt's token %zu is %d: the model knows 0 to %u",
+            return mt_fail(err, MT_BAD,
+                           "prompt token %zu has id %d, expected 0 to %u (the model's vocabulary)",
                            i + 1, (*ids)[i], s->config.vocab - 1);
     return MT_OK;
 }
@@ -275,7 +276,7 @@ static mt_status open_prompt(cli_session *s, mt_error *err) {
         s->P = (uint32_t)P;
         s->prompt = calloc((size_t)s->batch * P, sizeof *s->prompt);
         if (s->prompt == NULL)
-            status = mt_fail(err, MT_FAILED, "no memory for the prompt");
+            status = mt_no_memory(err, "the prompt");
     }
     for (uint32_t b = 0; status == MT_OK && given && b < s->batch; b++)
         memcpy(s->prompt + b * P, ids, P * sizeof *ids);

@@ -150,9 +150,8 @@ static mt_status read_axes(grid *g, const sweep_options *o, mt_error *err) {
     g->row = calloc(n, sizeof *g->row);
     g->exact = calloc(g->combinations, sizeof *g->exact);
     g->ready = calloc(n, sizeof *g->ready);
-    return g->row != NULL && g->exact != NULL && g->ready != NULL
-               ? MT_OK
-               : mt_fail(err, MT_FAILED, "no memory for the rows");
+    return g->row != NULL && g->exact != NULL && g->ready != NULL ? MT_OK
+                                                                  : mt_no_memory(err, "the rows");
 }
 
 static void free_grid(grid *g) {
@@ -389,7 +388,7 @@ static mt_status run_rows(sweep *s, size_t t, size_t count, mt_error *err) {
     sweep_run r;
     uint32_t *ctx = malloc(count * sizeof *ctx);
     if (ctx == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a run");
+        return mt_no_memory(err, "a run");
     values_of(g, t / g->ctxs, v);
     mt_status status = read_values(v, &r, err);
     for (size_t c = 0; status == MT_OK && c < count; c++)
@@ -452,12 +451,11 @@ static void tell_capacity(const sweep *s) {
     for (size_t t = 0; t < s->g.combinations * s->g.ctxs; t++)
         rows += s->g.row[t].done && s->g.row[t].refusals > 0;
     if (rows > 0 && !s->o.quiet)
-        fprintf(
-            stderr,
-            "%zu row%s reached --capacity%s: the allocator gave back its free segments and asked "
-            "again\n",
-            rows, rows == 1 ? "" : "s",
-            s->o.axis[CAPACITY] == NULL ? " " CLI_CAPACITY_TEXT " (the default)" : "");
+        fprintf(stderr,
+                "%zu row%s reached --capacity%s: the allocator freed its cached segments and tried "
+                "again\n",
+                rows, rows == 1 ? "" : "s",
+                s->o.axis[CAPACITY] == NULL ? " " CLI_CAPACITY_TEXT " (the default)" : "");
 }
 
 int cli_sweep(int argc, char **argv) {

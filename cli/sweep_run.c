@@ -87,7 +87,7 @@ static void close_parts(parts *p) {
 static mt_status steps(mt_engine *e, bool (*stop)(void), mt_error *err) {
     uint32_t B = e->options.batch, P = e->options.prompt;
     int32_t *ids = calloc((size_t)B * P, sizeof *ids);
-    mt_status status = ids != NULL ? MT_OK : mt_fail(err, MT_FAILED, "no memory for a prompt");
+    mt_status status = ids != NULL ? MT_OK : mt_no_memory(err, "a prompt");
     for (uint32_t ctx = P; status == MT_OK && ctx <= e->options.ctx; ctx++) {
         status = mt_engine_step(e, ids, ctx == P ? P : 1, ids, err);
         if (status == MT_OK)

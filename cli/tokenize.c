@@ -38,9 +38,10 @@ static void check(struct argp_state *state, void *input) {
         argp_error(state, "--model DIR is needed: the folder of vocab.json and merges.txt");
 }
 
-static const cli_usage usage = {
-    .doc = doc, .table = { { rows, 0 } }, .hint = "; the text comes from stdin", .check = check
-};
+static const cli_usage usage = { .doc = doc,
+                                 .table = { { rows, 0 } },
+                                 .hint = "; text is read from standard input",
+                                 .check = check };
 
 static mt_status read_stdin(char **text, size_t *n, mt_error *err) {
     size_t room = 0;
@@ -101,7 +102,7 @@ static mt_status decode(mt_tokenizer *t, const char *text, size_t n, mt_error *e
     char *out = NULL;
     size_t count, bytes;
     if (ids == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the ids");
+        return mt_no_memory(err, "the ids");
     mt_status status = read_ids(text, n, ids, &count, err);
     if (status == MT_OK)
         status = mt_tokenizer_decode(t, ids, count, &out, &bytes, err);

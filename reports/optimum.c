@@ -22,7 +22,7 @@ struct mt_optimum {
 
 mt_status mt_optimum_open(mt_optimum **out, mt_error *err) {
     *out = calloc(1, sizeof **out);
-    return *out != NULL ? MT_OK : mt_fail(err, MT_FAILED, "no memory for the optimum");
+    return *out != NULL ? MT_OK : mt_no_memory(err, "the optimum");
 }
 
 void mt_optimum_close(mt_optimum *o) {
@@ -167,7 +167,7 @@ static mt_status reserved_by(const mt_optimum *o, const char *policy, uint64_t *
 mt_status mt_optimum_solve(const mt_optimum *o, mt_bounds *out, mt_error *err) {
     uint64_t least = 0, peak = 0;
     if (o->lost)
-        return mt_fail(err, MT_FAILED, "no memory for the requests of the optimum");
+        return mt_no_memory(err, "the requests of the optimum");
     *out = (mt_bounds){ .low = o->low, .exact = true, .how = "nothing requested" };
     if (o->n == 0)
         return MT_OK;

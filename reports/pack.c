@@ -120,7 +120,7 @@ mt_status mt_pack_check(const mt_pack_item *item, uint32_t n, const uint64_t *of
     range *live = malloc((n + 1) * sizeof *live);
     mt_status status = by_death != NULL && live != NULL
                            ? sort_deaths(item, n, by_death, err)
-                           : mt_fail(err, MT_FAILED, "no memory for the check of a packing");
+                           : mt_no_memory(err, "the check of a packing");
     if (status == MT_OK)
         status = check_sorted(item, n, offset, height, by_death, live, err);
     free(by_death);

@@ -38,7 +38,7 @@ struct mt_summary {
 
 mt_status mt_summary_open(mt_summary **out, mt_error *err) {
     *out = calloc(1, sizeof **out);
-    return *out != NULL ? MT_OK : mt_fail(err, MT_FAILED, "not enough memory for the summary");
+    return *out != NULL ? MT_OK : mt_no_memory(err, "the summary");
 }
 
 void mt_summary_close(mt_summary *s) {
@@ -152,7 +152,7 @@ static void print_identity(FILE *out, const mt_ledger *l) {
 
 static void print_events(FILE *out, const mt_ledger *l) {
     char a[NUMBER], b[NUMBER], c[NUMBER];
-    fprintf(out, "\nsegments: %s held; taken, mapped, unmapped or given back %s times\n",
+    fprintf(out, "\nsegments: %s held; %s driver calls (allocate, free, map, unmap)\n",
             commas(a, l->segments), commas(b, l->segment_events));
     fprintf(out, "requests: %s served, %s freed, %s refused\n", commas(a, l->allocs),
             commas(b, l->frees), commas(c, l->ooms));
@@ -177,7 +177,7 @@ static void print_cause(FILE *out, const char *cause, int column) {
 
 static void print_bumps(FILE *out, const mt_summary *s) {
     char number[NUMBER], sum[NUMBER];
-    fprintf(out, "\nbumps: %s, together %s bytes\n", commas(number, s->bumps),
+    fprintf(out, "\nbumps: %s, %s bytes in total\n", commas(number, s->bumps),
             signed_commas(sum, s->bump_bytes));
     if (s->bumps > 0)
         fprintf(out, "%8s %16s  caused by\n", "step", "bytes");
@@ -195,7 +195,7 @@ static void print_kv(FILE *out, const mt_summary *s, uint64_t kv_per_token) {
     char a[NUMBER], b[NUMBER], c[NUMBER];
     const point *from = s->steps < 2 && s->loaded ? &s->load : &s->first;
     if (s->steps == 0 || s->last.ctx <= from->ctx || s->last.kv < from->kv) {
-        fprintf(out, "\nkv per token: not measured, there are no two steps to compare\n");
+        fprintf(out, "\nkv per token: not measured (needs two steps)\n");
         return;
     }
     uint64_t tokens = s->last.ctx - from->ctx, bytes = s->last.kv - from->kv;
@@ -204,9 +204,10 @@ static void print_kv(FILE *out, const mt_summary *s, uint64_t kv_per_token) {
     if (rest > 0)
         fprintf(out, " and %s/%s", commas(a, rest), commas(b, tokens));
     fprintf(out, " bytes measured, %s expected: ", commas(a, kv_per_token));
-    fprintf(out, whole == kv_per_token && rest == 0
-                     ? "equal\n"
-                     : "they differ,\n  as the cache strategy does not take one row per token\n");
+    fprintf(out,
+            whole == kv_per_token && rest == 0
+                ? "equal\n"
+                : "they differ:\n  this strategy does not allocate exactly one row per token\n");
     fprintf(out, "  (%s bytes over the %s token%s from ctx %s", commas(a, bytes), commas(b, tokens),
             tokens == 1 ? "" : "s", commas(c, from->ctx));
     fprintf(out, " to %s)\n", commas(a, s->last.ctx));
@@ -218,7 +219,7 @@ static void print_times(FILE *out, const mt_summary *s) {
         fprintf(out, "\nprefill to ctx %s: %.3f ms\n", commas(number, s->first.ctx),
                 (double)s->first.nanoseconds / 1e6);
     if (s->nanoseconds > 0 && s->last.ctx > s->first.ctx)
-        fprintf(out, "decode: %s tokens in %.3f ms, %.1f tokens/s in each sequence\n",
+        fprintf(out, "decode: %s tokens in %.3f ms, %.1f tokens/s per sequence\n",
                 commas(number, s->last.ctx - s->first.ctx), (double)s->nanoseconds / 1e6,
                 (double)(s->last.ctx - s->first.ctx) * 1e9 / (double)s->nanoseconds);
 }
@@ -244,18 +245,19 @@ static void print_bytes(FILE *out, const char *name, uint64_t bytes, const char 
 static void print_advice(FILE *out, const mt_refusal *r) {
     char a[NUMBER], b[NUMBER];
     uint64_t capacity;
-    fprintf(out, "it would have fitted with\n");
+    fprintf(out, "it would fit with\n");
     if (r->segment <= r->source_free)
-        fprintf(out, "  a source that gives what it has: it has more left than was asked for\n");
+        fprintf(out,
+                "  a device that allocates what it has free: that was more than the segment\n");
     else if (mt_add(r->capacity, r->segment - r->source_free, &capacity))
         fprintf(out, "  a capacity of at least %s bytes (%s more)\n", commas(a, capacity),
                 commas(b, r->segment - r->source_free));
     else
-        fprintf(out, "  nothing: it is more than any device holds\n");
+        fprintf(out, "  nothing: it is larger than any device\n");
     if (r->free_total >= r->rounded && r->largest_free < r->rounded)
         fprintf(out,
-                "  no fragmentation: %s bytes are free inside held segments,\n"
-                "  but the largest block it could use is %s bytes short\n",
+                "  less fragmentation: %s bytes are free in segments, but the\n"
+                "  largest free block is %s bytes too small\n",
                 commas(a, r->free_total), commas(b, r->rounded - r->largest_free));
 }
 
@@ -269,13 +271,13 @@ void mt_oom_print(FILE *out, const mt_refusal *r) {
     if (q->layer >= 0)
         fprintf(out, ", layer %" PRId32, q->layer);
     fputc('\n', out);
-    print_bytes(out, "requested", q->bytes, "what the request wanted");
-    print_bytes(out, "rounded", r->rounded, "the block that it needs");
-    print_bytes(out, "asked", r->segment, "the segment the source was asked for");
-    print_bytes(out, "capacity", r->capacity, "of the source");
-    print_bytes(out, "left", r->source_free, "in the source");
+    print_bytes(out, "requested", q->bytes, "the size of the request");
+    print_bytes(out, "rounded", r->rounded, "the block that serves it");
+    print_bytes(out, "segment", r->segment, "asked of the device");
+    print_bytes(out, "capacity", r->capacity, "of the device");
+    print_bytes(out, "unreserved", r->source_free, "free on the device");
     print_bytes(out, "reserved", r->reserved, "held in segments");
-    print_bytes(out, "free", r->free_total, "inside held segments");
-    print_bytes(out, "largest free", r->largest_free, "the largest block it could use");
+    print_bytes(out, "free", r->free_total, "in these segments");
+    print_bytes(out, "largest free", r->largest_free, "usable by the request");
     print_advice(out, r);
 }

@@ -75,7 +75,7 @@ struct mt_table {
 /* ---------------------------------------------------------------- pieces */
 
 static void no_memory(mt_table *t) {
-    mt_fail(&t->error, MT_FAILED, "not enough memory for the table of steps");
+    mt_no_memory(&t->error, "the table of steps");
 }
 
 /* An unused piece, or HEAD when there is no memory for it. */
@@ -349,7 +349,7 @@ mt_status mt_table_open(mt_table **out, const mt_ledger *ledger, mt_row_fn on_ro
     if (t == NULL || pieces == NULL) {
         free(t);
         free(pieces);
-        return mt_fail(err, MT_FAILED, "not enough memory for the table of steps");
+        return mt_no_memory(err, "the table of steps");
     }
     mt_ledger_init(&t->own);
     t->ledger = ledger != NULL ? ledger : &t->own;

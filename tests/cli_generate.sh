@@ -163,7 +163,7 @@ refused "text without a vocabulary" 2 "--tokenizer DIR" generate $small --ctx 5
 refused "a dry run has no ids" 2 "computes nothing" generate --ids $small --backend none
 refused "a trace of generate" 2 "memtrace run" generate --ids $small --trace "$dir/x"
 refused "JSON of generate" 2 "memtrace run" generate --ids $small --json
-refused "an argument of generate" 2 "hello: no argument" generate --ids hello
+refused "an argument of generate" 2 "unexpected argument 'hello'" generate --ids hello
 refused "a folder as prompt" 2 "$dir" generate --ids $small --prompt-file "$dir"
 want no [ -e "$dir/x" ]
 
@@ -197,7 +197,7 @@ if [ -r "$bpe/encoder.json" ] && [ -r "$bpe/vocab.bpe" ]; then
     cat "$dir/text" "$dir/text" >"$dir/twice"
     want cmp "$out" "$dir/twice"
 
-    refused "text whose ids the model lacks" 2 "the model knows 0 to 299" generate $model --vocab 300 \
+    refused "text whose ids the model lacks" 2 "expected 0 to 299" generate $model --vocab 300 \
         --prompt "Hello world"
 else
     skip "text in, text out" "$bpe is not there"

@@ -128,7 +128,7 @@ for what in "--backend none" "--backend none --json" predict "sweep --ctx 1..102
 done
 begin "a run that was cut says so before its figures"
 left --backend none
-want grep -q '^cut short after [0-9]* of 1024 steps; all figures below are of these steps$' "$err"
+want grep -q '^cut short after [0-9]* of 1024 steps; the figures below cover these steps only$' "$err"
 want [ "$(grep -n '^cut short' "$err" | cut -d: -f1)" -lt "$(grep -n unexplained "$err" | cut -d: -f1)" ]
 begin "out of memory is said before the figures"
 run --backend none --capacity 545MiB

@@ -102,7 +102,7 @@ refused "study without a cache" 2 "--kv none" study $small --kv none
 refused "study of a dry run" 2 "--backend none" study $small --backend none
 refused "study with a prompt" 2 "seeded ids" study $small --prompt hello
 refused "study as JSON" 2 "--json" study $small --json
-refused "study with an argument" 2 "no argument" study $small 64
+refused "study with an argument" 2 "unexpected argument" study $small 64
 
 begin "study without room for its profile"
 run study $small --contexts 9 --profile "$dir/none/step.json" --quiet

@@ -171,7 +171,7 @@ want one_message
 refused "no --model" 2 "--model DIR is needed" tokenize
 refused "a folder that is not there" 2 "$dir/no" tokenize --model "$dir/no"
 refused "an empty folder name" 2 "no vocabulary" tokenize --model ""
-refused "an argument of tokenize" 2 "hello: no argument" tokenize --model "$dir/own" hello
+refused "an argument of tokenize" 2 "unexpected argument 'hello'" tokenize --model "$dir/own" hello
 refused "an option of run" 2 "--ctx" tokenize --model "$dir/own" --ctx 5
 
 # ---- GPT-2's vocabulary ------------------------------------------------------------------------------

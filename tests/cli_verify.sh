@@ -60,7 +60,7 @@ refused "--fault with --rerun" 2 "--fault goes without" verify $model --fault --
 refused "too short to go wrong" 2 "at least 4 tokens" verify $model --fault --ctx 4
 refused "a trace of verify" 2 "memtrace run" verify $model --trace "$dir/x"
 refused "JSON of verify" 2 "memtrace run" verify $model --json
-refused "an argument of verify" 2 "x: no argument" verify x
+refused "an argument of verify" 2 "unexpected argument 'x'" verify x
 
 begin "watched: verified"
 watched verify $model --layers 2 --width 32 --ctx 12 --kv paged:5

@@ -95,10 +95,10 @@ static const char WHOLE[] =
     "  = reserved            576,414,777   549.7 MiB          600,000,000   572.2 MiB\n"
     "  0 unexplained bytes\n"
     "\n"
-    "segments: 23 held; taken, mapped, unmapped or given back 1,234 times\n"
+    "segments: 23 held; 1,234 driver calls (allocate, free, map, unmap)\n"
     "requests: 98,765 served, 98,000 freed, 0 refused\n"
     "\n"
-    "bumps: 2, together +1,949,696 bytes\n"
+    "bumps: 2, +1,949,696 bytes in total\n"
     "    step            bytes  caused by\n"
     "       0       +2,023,424  kv:layer0:3072:small+2097152\n"
     "       2          -73,728  kv:layer0:3072:small-2097152\n"
@@ -107,7 +107,7 @@ static const char WHOLE[] =
     "  (147,456 bytes over the 2 tokens from ctx 1 to 3)\n"
     "\n"
     "prefill to ctx 1: 5.250 ms\n"
-    "decode: 2 tokens in 25.000 ms, 80.0 tokens/s in each sequence\n";
+    "decode: 2 tokens in 25.000 ms, 80.0 tokens/s per sequence\n";
 
 static void test_whole(void **state) {
     (void)state;
@@ -143,7 +143,7 @@ static void test_no_rows(void **state) {
     mt_ledger l;
     mt_ledger_init(&l);
     char *text = summary_of(NULL, 0, &l, 0);
-    assert_has(text, "bumps: 0, together +0 bytes\n");
+    assert_has(text, "bumps: 0, +0 bytes in total\n");
     assert_lacks(text, "caused by");
     assert_has(text, "kv per token: not measured");
     assert_lacks(text, "decode");
@@ -184,7 +184,7 @@ static void test_largest_twenty(void **state) {
         rows[i] = row_of(i, (uint64_t)i + 1, 0, bytes, 0, "other:7:large+8");
     }
     char *text = summary_of(rows, 50, &l, 0);
-    assert_has(text, "bumps: 30, together +24,016 bytes\n");
+    assert_has(text, "bumps: 30, +24,016 bytes in total\n");
     assert_has(text,
                "\n       0           +1,000  other:7:large+8\n       1           +2,001  other");
     assert_has(text,
@@ -222,14 +222,14 @@ static void test_kv(void **state) {
     const mt_row whole[] = { row_of(0, 1, 16000, 0, 0, "-"),
                              row_of(1, 1024, 16000 + 1023 * 500, 0, 0, "-") };
     char *text = kv_of(whole, 2, 1000);
-    assert_has(text, "kv per token: 500 bytes measured, 1,000 expected: they differ,\n"
-                     "  as the cache strategy does not take one row per token\n"
+    assert_has(text, "kv per token: 500 bytes measured, 1,000 expected: they differ:\n"
+                     "  this strategy does not allocate exactly one row per token\n"
                      "  (511,500 bytes over the 1,023 tokens from ctx 1 to 1,024)\n");
     free(text);
     const mt_row broken[] = { row_of(0, 1, 16000, 0, 0, "-"),
                               row_of(1, 1024, 16000 + 1023 * 500 + 7, 0, 0, "-") };
     text = kv_of(broken, 2, 500);
-    assert_has(text, "kv per token: 500 and 7/1,023 bytes measured, 500 expected: they differ,\n");
+    assert_has(text, "kv per token: 500 and 7/1,023 bytes measured, 500 expected: they differ:\n");
     free(text);
     text = kv_of(broken, 1, 500);
     assert_has(text, "kv per token: not measured");
@@ -283,15 +283,15 @@ static void test_oom(void **state) {
     assert_string_equal(
         text, "out of device memory in step 12\n"
               "  request for kv, layer 3\n"
-              "  requested             150,994,945 bytes, what the request wanted\n"
-              "  rounded               150,995,456 bytes, the block that it needs\n"
-              "  asked                 153,092,096 bytes, the segment the source was asked for\n"
-              "  capacity            1,000,000,000 bytes, of the source\n"
-              "  left                  100,000,000 bytes, in the source\n"
+              "  requested             150,994,945 bytes, the size of the request\n"
+              "  rounded               150,995,456 bytes, the block that serves it\n"
+              "  segment               153,092,096 bytes, asked of the device\n"
+              "  capacity            1,000,000,000 bytes, of the device\n"
+              "  unreserved            100,000,000 bytes, free on the device\n"
               "  reserved              900,000,000 bytes, held in segments\n"
-              "  free                   50,000,000 bytes, inside held segments\n"
-              "  largest free            1,048,576 bytes, the largest block it could use\n"
-              "it would have fitted with\n"
+              "  free                   50,000,000 bytes, in these segments\n"
+              "  largest free            1,048,576 bytes, usable by the request\n"
+              "it would fit with\n"
               "  a capacity of at least 1,053,092,096 bytes (53,092,096 more)\n");
     free(text);
 }
@@ -304,18 +304,18 @@ static void test_oom_kinds(void **state) {
     r.free_total = 200000000;
     char *text = refusal_text(&r);
     assert_has(text, "out of device memory while loading\n  request for kv\n");
-    assert_has(text, "  no fragmentation: 200,000,000 bytes are free inside held segments,\n"
-                     "  but the largest block it could use is 149,946,880 bytes short\n");
+    assert_has(text, "  less fragmentation: 200,000,000 bytes are free in segments, but the\n"
+                     "  largest free block is 149,946,880 bytes too small\n");
     assert_narrow(text);
     free(text);
     r.source_free = r.segment;
     text = refusal_text(&r);
-    assert_has(text, "  a source that gives what it has");
+    assert_has(text, "  a device that allocates what it has free");
     assert_lacks(text, "a capacity of");
     free(text);
     r.segment = UINT64_MAX;
     text = refusal_text(&r);
-    assert_has(text, "  nothing: it is more than any device holds\n");
+    assert_has(text, "  nothing: it is larger than any device\n");
     free(text);
 }
 
