@@ -322,11 +322,13 @@ uninstall:
 
 # ---- one style --------------------------------------------------------------------------------------------
 
-# clang-format 14; tests/cli_style.sh checks it.
+# clang-format 14 and tools/format.awk; tests/cli_style.sh checks them, and the order of includes.
 STYLED = $(shell find . -path ./build -prune -o -name '*.[ch]' -print -o -name '*.c[cu]' -print)
 
 format:
-	clang-format -i $(STYLED)
+	@clang-format -i $(STYLED)
+	@for f in $(STYLED); do awk -f tools/format.awk "$$f" >$(BUILD)/formatted && \
+	  { cmp -s $(BUILD)/formatted "$$f" || cat $(BUILD)/formatted >"$$f"; }; done
 
 clean:
 	rm -rf build memtrace memtrace-emulated memtrace-cuda.so out .whole.*
