@@ -159,17 +159,15 @@ static inline void rig_close(rig *r) {
 
 /* A small model of four layers; heads of 17, which no warp divides. */
 static inline mt_config four_layers(void) {
-    mt_config c = { .layers = 4,
-                    .heads = 3,
-                    .width = 51,
-                    .vocab = 97,
-                    .positions = 80,
-                    .inner = 204,
-                    .epsilon = 1e-5f,
-                    .tied = true,
-                    .dtype = MT_F32 };
-    snprintf(c.name, sizeof c.name, "four-layers");
-    return c;
+    return (mt_config){ .layers = 4,
+                        .heads = 3,
+                        .width = 51,
+                        .vocab = 97,
+                        .positions = 80,
+                        .inner = 204,
+                        .epsilon = 1e-5f,
+                        .tied = true,
+                        .dtype = MT_F32 };
 }
 
 static inline mt_engine_options options_of(const char *kv, uint32_t batch, uint32_t prompt,
