@@ -4,13 +4,14 @@
  * it. A handle is the entry's number and its generation, so that a second free, or a handle never
  * given out, is seen and refused. The policy places; this file counts, tells and checks. */
 #include "alloc/alloc.h"
-#include "alloc/internal.h"
-#include "base/clock.h"
-#include "base/size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "alloc/internal.h"
+#include "base/clock.h"
+#include "base/size.h"
 
 #define LISTENERS 4
 
@@ -51,8 +52,7 @@ struct mt_alloc {
     mt_error broken; /* the first event that the ledger could not take */
 };
 
-/* ---- events -------------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void send(mt_alloc *a, mt_event *e) {
     e->seq = a->seq++;

@@ -72,8 +72,8 @@ void mt_alloc_hold(mt_alloc *a, bool held);
 /* Gives wholly free segments back to the source; pending frees are completed first. */
 void mt_alloc_trim(mt_alloc *a);
 
-/* The block size that a request of so many bytes would be rounded to, before any choice of block.
- */
+/* The block size that a request of so many bytes would be rounded to, before any choice of
+ * block. */
 uint64_t mt_alloc_roundup(const mt_alloc *a, uint64_t bytes);
 
 /* Ends a step: sends a mark event. Events belong to step -1 (loading) until the first mark, then to

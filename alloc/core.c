@@ -1,9 +1,10 @@
 /* core.c - see core.h. */
 #include "alloc/core.h"
-#include "base/size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "base/size.h"
 
 #define CHUNK_BLOCKS 256
 #define FIRST_VADDR  UINT64_C(0x7f0000000000)
@@ -86,8 +87,7 @@ void mt_core_free(mt_core *c) {
     c->free_slots = NULL;
 }
 
-/* ---- records ----------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 mt_status mt_core_spare(mt_core *c, uint32_t n, mt_error *err) {
     while (c->spares < n) {
@@ -125,8 +125,7 @@ static void drop_block(mt_core *c, mt_block *b) {
     c->spares++;
 }
 
-/* ---- virtual addresses and slots ----------------------------------------------------------------
- */
+/* ---- virtual addresses and slots ------------------------------------------------------------- */
 
 /* The lowest gap between held segments that fits; linear, for replays that ask for it. */
 static uint64_t lowest_gap(const mt_core *c, uint64_t bytes) {

@@ -155,8 +155,8 @@ static void apply_mark(mt_ledger *l) {
     l->step_reserved = l->reserved.current;
 }
 
-/* Whether the segment that an event speaks of is held, under that number. Two kinds may begin one.
- */
+/* Whether the segment that an event speaks of is held, under that number. Two kinds may begin
+ * one. */
 static bool is_held(const mt_ledger_segment *s, const mt_event *e) {
     if (s->reserved == 0)
         return e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP;

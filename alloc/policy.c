@@ -1,11 +1,12 @@
 /* policy.c - the list of policies, and what they have in common. */
 #include "alloc/internal.h"
-#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 static const mt_policy_ops *const policies[] = { &mt_policy_torch,    &mt_policy_block,
                                                  &mt_policy_direct,   &mt_policy_bfc,

@@ -16,8 +16,8 @@ typedef struct mt_policy_traits {
     bool pytorch;        /* is PyTorch's allocator: has its statistics, takes its options */
 } mt_policy_traits;
 
-/* The policy whose name begins spec, up to the first ',' or ':'; NULL: there is none of that name.
- */
+/* The policy whose name begins spec, up to the first ',' or ':'; NULL: there is none of that
+ * name. */
 const mt_policy_traits *mt_policy_find(const char *spec);
 
 /* Policy i of the list; NULL after the last. */

@@ -6,10 +6,11 @@
  * whatever it is next to. Reserved may fall by itself when the device's work is waited for; that is
  * seen at the next request and at the end of each step. */
 #include "alloc/internal.h"
-#include "base/size.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "base/size.h"
 
 /* The driver's unit, for the rare request whose cost is hidden by an older free that ended. */
 #define UNIT 512

@@ -25,10 +25,11 @@
  * 128 MiB more than it needs, and a region of up to twice all that was held before stays for one
  * live chunk in it. */
 #include "alloc/internal.h"
-#include "base/size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "base/size.h"
 
 #define UNIT     256
 #define LEFTOVER (128 * MT_MIB) /* split when that much would be left over */
@@ -71,8 +72,7 @@ static mt_block *find(bfc *p, uint32_t stream, uint64_t size) {
     return b;
 }
 
-/* ---- regions ------------------------------------------------------------------------------------
- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 static void grow(bfc *p) {
     if (p->next < MOST)
@@ -149,8 +149,7 @@ static mt_status new_region(bfc *p, uint64_t size, uint32_t stream, mt_block **b
     return extend(p, size, stream, b, err);
 }
 
-/* ---- chunks -------------------------------------------------------------------------------------
- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 static mt_status bfc_get(mt_policy *base, uint64_t bytes, uint32_t stream, uint32_t live,
                          mt_place *place, mt_error *err) {

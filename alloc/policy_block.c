@@ -11,11 +11,12 @@
  * Best fit is O(log n) in the free blocks; first fit walks them by address, O(n) at worst. Waste at
  * worst: a segment stays held for one small live block in it. */
 #include "alloc/internal.h"
-#include "base/size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/size.h"
 
 typedef struct block_policy {
     mt_policy base;

@@ -4,10 +4,11 @@
  * bytes; a free gives it back at once. Nothing is split, nothing is cached: reserved = requested +
  * rounding always. The price is a call to the source for every request and every free. */
 #include "alloc/internal.h"
-#include "base/size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "base/size.h"
 
 typedef struct direct {
     mt_policy base;

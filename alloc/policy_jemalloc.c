@@ -114,8 +114,7 @@ typedef struct jemalloc {
     bool closing;
 } jemalloc;
 
-/* ---- talking to the library ---------------------------------------------------------------------
- */
+/* ---- talking to the library ------------------------------------------------------------------ */
 
 static bool control(unsigned arena, const char *what, const void *value, size_t size) {
     char name[64];
@@ -135,8 +134,7 @@ static int flags_of(uint64_t bytes) {
     return MALLOCX_ALIGN(align) | MALLOCX_TCACHE_NONE;
 }
 
-/* ---- ranges and their segments ------------------------------------------------------------------
- */
+/* ---- ranges and their segments --------------------------------------------------------------- */
 
 /* The place of the first range above an address. */
 static uint32_t place_of(const jemalloc *p, uintptr_t at) {
@@ -206,8 +204,7 @@ static void purge(jemalloc *p) {
             give_segment(p, &p->range[i]);
 }
 
-/* ---- the hooks ----------------------------------------------------------------------------------
- */
+/* ---- the hooks ------------------------------------------------------------------------------- */
 
 static void *hook_alloc(extent_hooks_t *hooks, void *at, size_t bytes, size_t alignment, bool *zero,
                         bool *commit, unsigned number) {
@@ -277,8 +274,7 @@ static bool hook_merge(extent_hooks_t *hooks, void *a, size_t a_bytes, void *b, 
     return !p->closing && range_of(p, a) != range_of(p, b);
 }
 
-/* ---- arenas -------------------------------------------------------------------------------------
- */
+/* ---- arenas ---------------------------------------------------------------------------------- */
 
 static mt_status set_up(const jemalloc *p, const je_arena *a, mt_error *err) {
     ssize_t decay = (ssize_t)p->decay;
@@ -333,8 +329,7 @@ static mt_status arena_of(jemalloc *p, uint32_t stream, je_arena **out, mt_error
     return new_arena(p, stream, out, err);
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------
- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static mt_status read_option(void *policy, const char *key, char *value, mt_error *err) {
     jemalloc *p = policy;
@@ -392,8 +387,7 @@ static mt_status jemalloc_open(mt_policy *base, char *options, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- requests -----------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static uint64_t jemalloc_roundup(const mt_policy *base, uint64_t bytes) {
     (void)base;
@@ -485,8 +479,7 @@ static void jemalloc_trim(mt_policy *base) {
     purge((jemalloc *)base);
 }
 
-/* ---- looking inside -----------------------------------------------------------------------------
- */
+/* ---- looking inside -------------------------------------------------------------------------- */
 
 static int compare_live(const void *a, const void *b) {
     const je_live *x = *(const je_live *const *)a, *y = *(const je_live *const *)b;

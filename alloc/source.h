@@ -2,8 +2,8 @@
  *
  * A source takes and gives back memory in whole pieces, counts what is out, and refuses what its
  * capacity does not hold. It can also reserve a range of addresses whose pages are mapped one by
- * one (growable segments). Sources: host (mmap), sim (addresses only, nothing behind them), cuda.
- */
+ * one (growable segments). Sources: host (mmap), sim (addresses only, nothing behind them),
+ * cuda. */
 #ifndef MT_ALLOC_SOURCE_H
 #define MT_ALLOC_SOURCE_H
 
@@ -49,12 +49,12 @@ struct mt_source {
     mt_status (*pool_state)(mt_source *s, uint64_t *reserved, uint64_t *used, mt_error *err);
     void (*pool_trim)(mt_source *s);
 
-    /* For tests: when not 0, counts down at each take and map, and refuses the one that reaches 0.
-     */
+    /* For tests: when not 0, counts down at each take and map, and refuses the one that reaches
+     * 0. */
     uint64_t fail_at;
 };
 
-/* ---- for sources: counting against the capacity ---- */
+/* ---- for sources: counting against the capacity ---------------------------------------------- */
 
 /* Counts a piece; MT_NO_MEMORY when it does not fit or a test asked for a refusal. */
 static inline mt_status mt_source_count(mt_source *s, uint64_t bytes, mt_error *err) {
@@ -73,7 +73,7 @@ static inline void mt_source_uncount(mt_source *s, uint64_t bytes) {
     s->used -= mt_round_up(bytes, s->granularity);
 }
 
-/* ---- the sources of every machine ---- */
+/* ---- the sources of every machine ------------------------------------------------------------ */
 
 /* Memory of this machine, from mmap, in huge pages where the system gives them. */
 mt_status mt_source_host(mt_source **out, uint64_t capacity, mt_error *err);

@@ -44,7 +44,7 @@ static mt_status no_memory(const mt_input *in, mt_error *err) {
     return mt_fail(err, MT_FAILED, "%s: no host memory to read it", in->name);
 }
 
-/* ---- packed bytes ------------------------------------------------------------------------------ */
+/* ---- packed bytes ---------------------------------------------------------------------------- */
 
 /* Appends to the packed buffer. *end when there is no more. */
 static mt_status refill(mt_input *in, bool *end, mt_error *err) {
@@ -117,7 +117,7 @@ const char *mt_input_name(const mt_input *in) {
     return in->name;
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 typedef enum decoded { GOOD, CORRUPT, NO_MEMORY } decoded;
 
@@ -271,7 +271,7 @@ mt_status mt_input_line(mt_input *in, size_t most, mt_line *line, mt_error *err)
     return MT_OK;
 }
 
-/* ---- whole files ------------------------------------------------------------------------------- */
+/* ---- whole files ----------------------------------------------------------------------------- */
 
 mt_status mt_input_read(const char *path, uint64_t limit, char **data, size_t *n, mt_error *err) {
     mt_input *in;

@@ -29,8 +29,8 @@ static inline bool mt_add(uint64_t a, uint64_t b, uint64_t *out) {
     return true;
 }
 
-/* n rounded up to a multiple of step (step > 0). The caller knows that n + step does not overflow.
- */
+/* n rounded up to a multiple of step (step > 0). The caller knows that n + step does not
+ * overflow. */
 static inline uint64_t mt_round_up(uint64_t n, uint64_t step) {
     return (n + step - 1) / step * step;
 }

@@ -30,7 +30,7 @@ size_t mt_utf8(const char *text, size_t n, uint32_t *code) {
     return length;
 }
 
-/* ---- printable text ---------------------------------------------------------------------------- */
+/* ---- printable text -------------------------------------------------------------------------- */
 
 /* C0, DEL and C1; line and paragraph separators; what changes the direction of a line. */
 static bool is_shown(uint32_t c) {
@@ -124,7 +124,7 @@ char *mt_printable_line(char *buffer, size_t capacity, const char *line) {
     return shorten(buffer, capacity, line, strlen(line), capacity / 2);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 size_t mt_json_quote(char *buffer, const char *text, size_t n) {
     char *out = buffer;

@@ -57,8 +57,7 @@ mt_status cli_refuse_shape(const cli_shape *shape, const char *model, mt_error *
 /* An element type by its name; NULL is f32. */
 mt_status cli_read_dtype(const char *text, mt_dtype *out, mt_error *err);
 
-/* ---- a session ---------------------------------------------------------------------------------
- */
+/* ---- a session ------------------------------------------------------------------------------- */
 
 /* All that a run is made of, opened in this order. */
 typedef struct cli_session {
@@ -78,8 +77,8 @@ typedef struct cli_session {
     mt_error late;        /* what failed when the CUDA back end was closed */
 } cli_session;
 
-/* Opens everything up to the prompt; takes no device memory. computes: the command needs results.
- */
+/* Opens everything up to the prompt; takes no device memory. computes: the command needs
+ * results. */
 mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_error *err);
 
 /* MT_BAD, with a line that names the presets, when a model's name, none of theirs, is no file or
@@ -95,8 +94,7 @@ mt_engine_options cli_engine_options(const cli_session *s);
 
 void cli_close(cli_session *s);
 
-/* ---- what was run: say.c, header.c --------------------------------------------------------------------
- */
+/* ---- what was run: say.c, header.c ----------------------------------------------------------- */
 
 /* Where lines of a name and a value go: a table's comments, stderr, a trace, JSON. */
 typedef struct cli_sink {
@@ -116,8 +114,7 @@ void cli_say_shape(cli_sink to, const mt_config *c);                /* layers, h
 void cli_say_command(cli_sink to, const char *command);
 void cli_say_session(cli_sink to, const cli_session *s, const char *command);
 
-/* ---- bytes that a library took: library.c -------------------------------------------------------
- */
+/* ---- bytes that a library took: library.c ---------------------------------------------------- */
 
 /* What the device lost and no segment of ours explains, at some moments of a run. */
 typedef struct cli_library {

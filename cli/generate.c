@@ -1,11 +1,11 @@
 /* generate.c - `memtrace generate`: a prompt in, greedy text out. */
 #include "cli/cli.h"
 
-#include "reports/summary.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "reports/summary.h"
 
 static const char doc[] =
     "Continues a prompt by greedy decoding and prints prompt and continuation.\vText needs "

@@ -1,13 +1,13 @@
 /* list.c - see list.h. */
 #include "cli/list.h"
-#include "cli/options.h"
-
-#include "base/size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/options.h"
+#include "base/size.h"
 
 #define VALUES_MOST 4096
 #define WORD_MOST   1024

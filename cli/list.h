@@ -6,8 +6,8 @@
  *     block:64KiB..64MiB*2    the same with the part before the range in front of each
  *
  * In a list of policies a word whose part before ':' or ',' is a policy's name begins a new value;
- * every other word is an option of the value before: torch,max_split_size_mb:20,block:2MiB,direct.
- */
+ * every other word is an option of the value before:
+ * torch,max_split_size_mb:20,block:2MiB,direct. */
 #ifndef MT_CLI_LIST_H
 #define MT_CLI_LIST_H
 

@@ -1,14 +1,14 @@
 /* options.c - see options.h. A row's key is its place in the list of all rows of the command, so
  * that argp's answer leads back to the row and to the struct that it fills. */
 #include "cli/cli.h"
-#include "cli/options.h"
-
-#include "base/size.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/options.h"
+#include "base/size.h"
 
 #define ROWS_MOST 96
 #define KEY_FIRST 512 /* above all letters */

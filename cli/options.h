@@ -19,8 +19,8 @@ typedef enum cli_kind {
     CLI_SPEC,   /* the same, sizes may stand in it */
     CLI_NUMBER, /* uint64_t from least to most */
     CLI_SIZE,   /* uint64_t, a size from least to most bytes */
-    CLI_WORD,   /* unsigned: which of the words that arg lists, as in "last|all"; least is the first
-                 */
+    CLI_WORD,   /* unsigned: which of the words that arg lists, as in "last|all"; least is the
+                 * first */
     CLI_FILES,  /* cli_files: the arguments that are no options, least to most of them */
     CLI_FOREIGN /* refused, with help as the message */
 } cli_kind;

@@ -9,9 +9,6 @@
  * The script checks its files itself. It draws to its standard output (OUT is "-.png"), from where
  * the picture goes into a file that appears whole. */
 #include "cli/cli.h"
-#include "cli/place.h"
-
-#include "base/output.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,6 +22,9 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cli/place.h"
+#include "base/output.h"
 
 #define MOST_WORDS 32 /* of a script's command line; no chart takes so many */
 
@@ -113,7 +113,7 @@ static mt_status no_chart(const char *folder, const char *kind, mt_error *err) {
     return mt_fail(err, MT_BAD, "unknown chart %s; known: %s", cli_shown(shown, kind), known);
 }
 
-/* ---- gnuplot ----------------------------------------------------------------------------------- */
+/* ---- gnuplot --------------------------------------------------------------------------------- */
 
 /* Copies what comes from fd to out; true at its end, false when an interrupt came first. */
 static bool copy_picture(int fd, mt_output *out) {
@@ -205,7 +205,7 @@ static mt_status draw(char **argv, mt_output *out, mt_error *err) {
     return status;
 }
 
-/* ---- the command --------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 /* ".png" of OUT, as the script's own output; NULL when it ends in nothing that can be drawn. */
 static const char *standard_output(const char *out) {

@@ -4,18 +4,18 @@
  * simulated device and prints the counters of torch.cuda.memory_stats after every token. The
  * environment variables that PyTorch obeys are obeyed here; --policy goes before them. */
 #include "cli/cli.h"
-#include "cli/list.h"
-
-#include "base/size.h"
-#include "predict/gpt2.h"
-#include "reports/columns.h"
-#include "reports/summary.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "cli/list.h"
+#include "base/size.h"
+#include "predict/gpt2.h"
+#include "reports/columns.h"
+#include "reports/summary.h"
 
 #define DEFAULT_CTX 1024
 #define SPEC_MOST   2048
@@ -107,7 +107,7 @@ static const cli_usage usage = {
     .check = check,
 };
 
-/* ---- the model ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static mt_status read_folder(mt_config *c, const predict_options *o, mt_error *err) {
     char path[PATH_MAX];
@@ -127,7 +127,7 @@ static mt_status read_model(mt_config *c, const predict_options *o, mt_error *er
     return cli_reshape(c, &o->shape, err);
 }
 
-/* ---- the environment ------------------------------------------------------------------------ */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 /* The policy: what --policy says, else what the environment says in PyTorch's words. A variable
  * that is set to nothing counts. */
@@ -168,7 +168,7 @@ static mt_status read_workspaces(mt_predict_options *hf, mt_error *err) {
     return mt_predict_read_workspaces(&hf->workspaces, &e, hf->release, hf->cc, err);
 }
 
-/* ---- the run -------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 typedef struct predict {
     predict_options o;

@@ -1,8 +1,12 @@
 /* replay.c - `memtrace replay`: a recorded run through other policies, or compared with PyTorch. */
 #include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "cli/list.h"
 #include "cli/sweep.h"
-
 #include "reports/optimum.h"
 #include "alloc/torch/torch.h"
 #include "base/size.h"
@@ -12,10 +16,6 @@
 #include "traces/replay.h"
 #include "reports/torch_pools.h"
 #include "reports/torch_summary.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char doc[] =
     "Replays the requests and frees of a recorded run through one or more policies, all of them in "

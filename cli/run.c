@@ -5,16 +5,16 @@
  * rows so far are kept and the last line says what happened. */
 #include "cli/cli.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "alloc/torch/torch.h"
 #include "reports/json.h"
 #include "reports/summary.h"
 #include "reports/torch_summary.h"
 #include "traces/trace.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char doc[] =
     "Runs one greedy GPT-2 generation, takes every byte of device memory through an "
@@ -238,8 +238,8 @@ static mt_status close_trace(run_out *out, mt_status status, mt_error *err) {
     return status;
 }
 
-/* Why a run ended early, before any figure of it. Returns the status, now that stdout is flushed.
- */
+/* Why a run ended early, before any figure of it. Returns the status, now that stdout is
+ * flushed. */
 static mt_status tell_cut(const run_out *out, mt_status status, const mt_error *err) {
     bool stopped = status == MT_NO_MEMORY || status == MT_INTERRUPTED;
     mt_status flushed = cli_flush(status);

@@ -2,11 +2,11 @@
  * JSON and on a terminal. All go through cli_say, which keeps each of them one line. */
 #include "cli/cli.h"
 
-#include "base/text.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include "base/text.h"
 
 #define VALUE_MOST 1200
 

@@ -1,10 +1,5 @@
 /* session.c - from options to an open engine. */
 #include "cli/backend.h"
-#include "cli/cli.h"
-
-#include "base/input.h"
-#include "base/size.h"
-#include "base/text.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -12,13 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
+#include "base/input.h"
+#include "base/size.h"
+#include "base/text.h"
+
 #define DEFAULT_CTX        1024
 #define TORCH_WORKSPACE    8519680  /* what PyTorch requests for cuBLAS before sm_90 */
 #define TORCH_WORKSPACE_90 33554432 /* and from there on */
 #define END_OF_TEXT        50256
 
-/* ---- the model ----------------------------------------------------------------------------------
- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 mt_status cli_refuse_shape(const cli_shape *s, const char *model, mt_error *err) {
     if (!s->layers && !s->heads && !s->width && !s->vocab && !s->positions)
@@ -88,8 +87,7 @@ int cli_threads(uint64_t asked, bool quiet) {
     return asked > 0 ? (int)asked : cores;
 }
 
-/* ---- device and allocator -----------------------------------------------------------------------
- */
+/* ---- device and allocator -------------------------------------------------------------------- */
 
 static mt_status only_f32(const cli_session *s, const char *backend, mt_error *err) {
     if (s->config.dtype == MT_F32)

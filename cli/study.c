@@ -5,15 +5,15 @@
  * the same minute. */
 #include "cli/study.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "cli/list.h"
 #include "base/size.h"
 #include "traces/chrome.h"
 #include "reports/summary.h"
 #include "reports/table.h"
 #include "traces/trace.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define DEFAULT_CONTEXTS "16,64,128,256,512,768,1000"
 #define DEFAULT_PROMPT   8

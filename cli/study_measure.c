@@ -6,12 +6,12 @@
  * generation too short for them is run again. Each uncached step is a whole pass of its own. */
 #include "cli/study.h"
 
-#include "base/clock.h"
-#include "base/size.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "base/size.h"
 
 #define WARM       2 /* steps before the first that counts */
 #define READS      5 /* of the memory, before each pass */

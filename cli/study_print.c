@@ -5,11 +5,11 @@
  * kernels of the last context against the roofline. */
 #include "cli/study.h"
 
-#include "traces/chrome.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "traces/chrome.h"
 
 /* A step is called bound by one thing when that takes at least this part of its time. */
 #define BOUND 0.6

@@ -5,18 +5,18 @@
  * the same requests up to there. Runs share nothing, so they go in parallel and a row is the same
  * as the single run, whatever the number of threads. */
 #include "cli/cli.h"
-#include "cli/list.h"
-#include "cli/sweep.h"
-
-#include "base/size.h"
-#include "base/threads.h"
-#include "reports/columns.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "cli/list.h"
+#include "cli/sweep.h"
+#include "base/size.h"
+#include "base/threads.h"
+#include "reports/columns.h"
 
 static const char doc[] =
     "Runs every combination of the given values as a dry run, in parallel, and prints one "

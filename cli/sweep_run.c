@@ -2,11 +2,11 @@
  * wanted context, what the run has been like so far. */
 #include "cli/sweep.h"
 
-#include "reports/optimum.h"
-#include "base/size.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "reports/optimum.h"
+#include "base/size.h"
 
 /* What listens: the meter sees each mark first. */
 typedef struct watch {

@@ -1,17 +1,17 @@
 /* terminal.c - messages, interrupts and the progress bar. */
 #include "cli/cli.h"
 
-#include "base/clock.h"
-#include "base/interrupt.h"
-#include "base/output.h"
-#include "base/text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/output.h"
+#include "base/text.h"
 
 const char *cli_shown(char buffer[CLI_SHOWN], const char *text) {
     return mt_printable(buffer, CLI_SHOWN, text, strlen(text));
@@ -74,8 +74,8 @@ static int64_t now_ms(void) {
     return (int64_t)(mt_now_ns() / 1000000);
 }
 
-/* A shell or a `timeout` may hand the same signal on twice: only one that comes later is a second.
- */
+/* A shell or a `timeout` may hand the same signal on twice: only one that comes later is a
+ * second. */
 static void on_interrupt(int signal) {
     int saved = errno;
     (void)signal;

@@ -1,13 +1,13 @@
 /* tokenize.c - `memtrace tokenize`: stdin to ids, or back. */
 #include "cli/cli.h"
 
-#include "base/size.h"
-
 #include <ctype.h>
 #include <inttypes.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/size.h"
 
 static const char doc[] =
     "Reads text from standard input and prints its GPT-2 token ids, space-separated; with "

@@ -7,13 +7,13 @@
  * caught. */
 #include "cli/cli.h"
 
-#include "base/output.h"
-#include "reports/summary.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/output.h"
+#include "reports/summary.h"
 
 /* Rounding of fp32 sums through the layers of a GPT-2, relative to the largest logit: a right cache
  * stays some ten times below (measured over contexts up to 1024 and 4 to 48 layers). */

@@ -1,9 +1,9 @@
 /* activations.c - see activations.h. */
 #include "engine/activations.h"
 
-#include "base/size.h"
-
 #include <string.h>
+
+#include "base/size.h"
 
 #define ARENA_ALIGN 256
 

@@ -19,7 +19,7 @@ enum {
 
 #define BYTES_MOST ((uint64_t)1 << 60) /* of a tensor, and of all of them */
 
-/* ---- element types ------------------------------------------------------------------------ */
+/* ---- element types --------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -50,7 +50,7 @@ bool mt_dtype_parse(const char *name, mt_dtype *out) {
     return false;
 }
 
-/* ---- presets ------------------------------------------------------------------------------ */
+/* ---- presets --------------------------------------------------------------------------------- */
 
 bool mt_config_preset(const char *name, mt_config *c) {
     static const struct {
@@ -78,7 +78,7 @@ bool mt_config_preset(const char *name, mt_config *c) {
     return false;
 }
 
-/* ---- sizes -------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Adds the elements of times copies of row i of the table; false when that, in bytes, is more than
  * a model may have. */
@@ -137,7 +137,7 @@ mt_status mt_config_check(const mt_config *c, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- config.json -------------------------------------------------------------------------- */
+/* ---- config.json ----------------------------------------------------------------------------- */
 
 /* What is being read, for messages. */
 typedef struct source {
@@ -145,8 +145,8 @@ typedef struct source {
     const json_t *object;
 } source;
 
-/* Writes how the value of a key was found: an integer by its value, a string quoted, else by type.
- */
+/* Writes how the value of a key was found: an integer by its value, a string quoted, else by
+ * type. */
 static const char *found(const json_t *value, char buffer[48]) {
     if (json_is_integer(value)) {
         snprintf(buffer, 48, "%lld", (long long)json_integer_value(value));

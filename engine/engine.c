@@ -1,11 +1,11 @@
 /* engine.c - see engine.h. */
 #include "engine/engine.h"
 
-#include "base/size.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/size.h"
 
 /* Tokens of each sequence that a step feeds: all so far without a cache. */
 static void step_shape(const mt_engine *e, uint32_t total, uint32_t fresh, uint32_t *T,

@@ -96,8 +96,8 @@ mt_status mt_forward(mt_engine *e, const int32_t *ids, uint32_t T, uint32_t firs
                      mt_error *err);
 
 /* Records a pass over one new token of each sequence, which may later stand at any place up to
- * `last`. Needs an arena and a cache with room; requests nothing. Leaves e->recording.in and out.
- */
+ * `last`. Needs an arena and a cache with room; requests nothing. Leaves e->recording.in and
+ * out. */
 mt_status mt_forward_record(mt_engine *e, uint32_t last, mt_error *err);
 
 /* graph.c: whether the options allow what options.graph asks for (mt_engine_open asks too); whether

@@ -1,10 +1,10 @@
 /* generate.c - see generate.h. */
 #include "engine/generate.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "engine/checkpoint/seeded.h"
-
-#include <stdlib.h>
 
 uint32_t mt_generate_steps(const mt_engine *e) {
     return e->options.ctx - e->options.prompt + 1;

@@ -98,15 +98,15 @@ struct mt_device {
     /* Reads x[n] once and does nothing else with it: how fast the memory is. */
     void (*read)(mt_device *d, const float *x, size_t n);
 
-    /* Starts a piece of work that does nothing: what a start costs (a parallel region, a launch).
-     */
+    /* Starts a piece of work that does nothing: what a start costs (a parallel region, a
+     * launch). */
     void (*nothing)(mt_device *d);
 
     /* ---- what not every back end has: NULL there ---- */
 
     /* The device's own clock, where calls return before the work is done: stamp(i) notes when all
-     * work so far is done; stamps, after a sync, gives the first `count` notes in ms since note 0.
-     */
+     * work so far is done; stamps, after a sync, gives the first `count` notes in ms since note
+     * 0. */
     void (*stamp)(mt_device *d, uint32_t i);
     mt_status (*stamps)(mt_device *d, double *ms, uint32_t count, mt_error *err);
 

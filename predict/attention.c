@@ -53,7 +53,7 @@ static void heads_together(pass *t, mt_mem *out) {
         pass_replace(t, out, pass_rows(t, t->C));
 }
 
-/* ---- eager ---------------------------------------------------------------------------------- */
+/* ---- eager ----------------------------------------------------------------------------------- */
 
 static mt_mem eager(pass *t, mt_mem *weights) {
     uint64_t copied_key = keys_are_parts(t) && parts_scatter(t) ? key_size(t, t->E) : 0;
@@ -68,7 +68,7 @@ static mt_mem eager(pass *t, mt_mem *weights) {
     return out;
 }
 
-/* ---- flash ---------------------------------------------------------------------------------- */
+/* ---- flash ----------------------------------------------------------------------------------- */
 
 /* How many parts the keys are divided into, so that thread blocks fill the device, by the rule of
  * FlashAttention's num_splits_heuristic: the fewest that fill the last wave to 85 % of the best
@@ -131,7 +131,7 @@ static mt_mem flash(pass *t) {
     return out;
 }
 
-/* ---- the mask ------------------------------------------------------------------------------- */
+/* ---- the mask -------------------------------------------------------------------------------- */
 
 /* A mask of truth values [rows, T] becomes one to add: 0 or minus infinity, chosen between two
  * numbers that are tensors themselves. */
@@ -144,7 +144,7 @@ static mt_mem additive_mask(pass *t, uint64_t rows, uint64_t element) {
     return mask;
 }
 
-/* ---- efficient ------------------------------------------------------------------------------ */
+/* ---- efficient ------------------------------------------------------------------------------- */
 
 /* Rows of a mask begin at multiples of 8 elements, or it is copied to wider rows. Heads wider than
  * 128 gather their sums in memory, which is extra memory when the output's type is narrower. */
@@ -168,7 +168,7 @@ static mt_mem efficient(pass *t) {
     return out;
 }
 
-/* ---- math ----------------------------------------------------------------------------------- */
+/* ---- math ------------------------------------------------------------------------------------ */
 
 /* Softmax, then 0 in rows whose scores are all minus infinity. */
 static mt_mem safe_softmax(pass *t, mt_mem *scores) {
@@ -223,7 +223,7 @@ static mt_mem math(pass *t) {
     return out;
 }
 
-/* ---- the choice ----------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 bool predict_needs_cudnn(const mt_predict_options *o) {
     bool prefers = o->cc / 10 == 9 || o->cc / 10 == 10;

@@ -10,7 +10,7 @@
 
 #include "alloc/torch/torch.h"
 
-/* ---- weights -------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static void weight(pass *t, uint64_t rows, uint64_t columns) {
     pass_new(t, MT_WEIGHTS, BYTES(rows, columns, t->E)); /* kept to the end */
@@ -42,7 +42,7 @@ static void load(pass *t) {
         weight(t, t->V, t->C); /* lm_head.weight */
 }
 
-/* ---- masks ---------------------------------------------------------------------------------- */
+/* ---- masks ----------------------------------------------------------------------------------- */
 
 static mt_mem longs(pass *t, uint64_t rows, uint64_t columns) {
     return pass_new(t, MT_OTHER, BYTES(rows, columns, LONG_BYTES));
@@ -60,8 +60,8 @@ static mt_mem range(pass *t, uint64_t n) {
 }
 
 /* Without a cache or a mask the positions tell whether several texts are packed into one sequence:
- * differences to the one before that are not 1, summed along the row. None are, so nothing stays.
- */
+ * differences to the one before that are not 1, summed along the row. None are, so nothing
+ * stays. */
 static void look_for_packed_texts(pass *t) {
     mt_mem first = longs(t, t->B, 1);       /* position_ids[:, :1] - 1 */
     mt_mem both = longs(t, t->B, t->Q + 1); /* put before position_ids */
@@ -113,7 +113,7 @@ static mt_mem causal_mask(pass *t) {
     return t->masked ? truth_mask(t) : (mt_mem){ 0 };
 }
 
-/* ---- the cache ------------------------------------------------------------------------------ */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 static uint64_t kv_size(const pass *t) {
     return BYTES(t->B, t->H, t->T, t->D, t->E);
@@ -145,7 +145,7 @@ static void update_cache(pass *t) {
         update_static(t);
 }
 
-/* ---- a layer -------------------------------------------------------------------------------- */
+/* ---- a layer --------------------------------------------------------------------------------- */
 
 /* Queries, keys and values are parts of one tensor, which lives until the function returns. */
 static mt_mem attention(pass *t, mt_mem *weights) {
@@ -195,7 +195,7 @@ static mt_mem block(pass *t) {
     return x;
 }
 
-/* ---- the model ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static mt_mem transformer(pass *t) {
     mt_mem tokens = pass_rows(t, t->C); /* wte */
@@ -223,7 +223,7 @@ static mt_mem language_model(pass *t) {
     return logits;
 }
 
-/* ---- the loop ------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void shape_of(pass *t, const mt_predict_options *o) {
     const mt_config *c = &o->model;
@@ -308,7 +308,7 @@ static void read_contexts(pass *t, mt_predict_on_row on_row, void *context) {
     }
 }
 
-/* ---- checks and the run --------------------------------------------------------------------- */
+/* ---- checks and the run ---------------------------------------------------------------------- */
 
 mt_status mt_predict_check(const mt_predict_options *o, mt_error *err) {
     uint32_t positions = o->model.positions;

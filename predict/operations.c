@@ -3,7 +3,7 @@
 
 #include "base/size.h"
 
-/* ---- matmul --------------------------------------------------------------------------------- */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* cuBLASLt adds the bias in its epilogue, but takes no weight of a single row or column: then the
  * bias is copied to every row of the result first and cuBLAS adds to it. */
@@ -26,7 +26,7 @@ mt_mem pass_bmm(pass *t, uint64_t left_copy, uint64_t right_copy, uint64_t bytes
     return out;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 /* The kernel also writes mean and deviation of each row, for a backward pass that never comes. */
 mt_mem pass_layer_norm(pass *t) {

@@ -13,7 +13,7 @@
 
 #include "base/size.h"
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Reads a run of digits and moves past it; false when there is none or it is too large. */
 static bool read_digits(const char **text, uint64_t *value) {
@@ -88,7 +88,7 @@ mt_status mt_predict_read_workspaces(mt_predict_workspaces *w, const mt_predict_
     return MT_OK;
 }
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static void call(pass *t, uint64_t bytes, mt_mem *kept) {
     if (!t->o->workspaces.kept) {

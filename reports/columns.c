@@ -1,10 +1,10 @@
 /* columns.c - see columns.h. */
 #include "reports/columns.h"
 
-#include "base/text.h"
-
 #include <inttypes.h>
 #include <string.h>
+
+#include "base/text.h"
 
 static const char *between(mt_form form) {
     return form == MT_DAT ? " " : form == MT_TSV ? "\t" : ",";

@@ -1,10 +1,11 @@
 /* optimum.c - see optimum.h. Time is counted in requests: number i lives from i to the number of
  * requests made before its free. */
 #include "reports/optimum.h"
-#include "reports/pack.h"
-#include "base/size.h"
 
 #include <stdlib.h>
+
+#include "reports/pack.h"
+#include "base/size.h"
 
 #define ALIGN 256
 
@@ -33,8 +34,7 @@ void mt_optimum_close(mt_optimum *o) {
     free(o);
 }
 
-/* ---- collecting ---------------------------------------------------------------------------------
- */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 static bool room(mt_optimum *o) {
     if (o->n < o->room)
@@ -86,8 +86,7 @@ mt_listener mt_optimum_listener(mt_optimum *o) {
     return (mt_listener){ on_event, o };
 }
 
-/* ---- packing ------------------------------------------------------------------------------------
- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* Whether nothing was freed before it and it never was: it may as well live from the beginning. */
 static bool stays(const mt_optimum *o, uint32_t i) {
@@ -129,8 +128,7 @@ static mt_status pack(const mt_optimum *o, mt_bounds *b, uint64_t *least, mt_err
     return status;
 }
 
-/* ---- frugal policies ----------------------------------------------------------------------------
- */
+/* ---- frugal policies ------------------------------------------------------------------------- */
 
 /* All requests and frees, in their order. */
 static mt_status run(const mt_optimum *o, mt_alloc *a, mt_mem *mem, mt_error *err) {

@@ -33,8 +33,7 @@ typedef struct packer {
     uint64_t *placed;
 } packer;
 
-/* ---- the bound, and the check ------------------------------------------------------------------
- */
+/* ---- the bound, and the check ---------------------------------------------------------------- */
 
 /* Items in order of death; births rise, so two of one death keep their order. */
 static int compare_deaths(const void *a, const void *b) {
@@ -142,8 +141,7 @@ static bool done(const packer *p) {
     return p->best->height == p->low;
 }
 
-/* ---- in the order of time -----------------------------------------------------------------------
- */
+/* ---- in the order of time -------------------------------------------------------------------- */
 
 static void make_hole(packer *p, uint32_t *holes, uint32_t i) {
     uint64_t from = p->offset[i], to = from + p->item[i].size;
@@ -193,8 +191,7 @@ static void online(packer *p, bool best) {
     keep(p, best ? "best fit" : "first fit");
 }
 
-/* ---- in an order of choice ----------------------------------------------------------------------
- */
+/* ---- in an order of choice ------------------------------------------------------------------- */
 
 static void forget(packer *p) {
     memset(p->head, 0, 2 * (size_t)p->leaves * sizeof *p->head);
@@ -321,8 +318,7 @@ static mt_status rank(packer *p, ranking by, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- local search -------------------------------------------------------------------------------
- */
+/* ---- local search ---------------------------------------------------------------------------- */
 
 static uint32_t random_below(uint64_t *seed, uint32_t n) {
     *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -388,8 +384,7 @@ static mt_status offline(packer *p, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- every order --------------------------------------------------------------------------------
- */
+/* ---- every order ----------------------------------------------------------------------------- */
 
 /* Places the items left, one after the other, in every order. Sorted by place, an optimal packing
  * is an order in which each item's lowest place is not above its own there: so one of them finds
@@ -410,8 +405,7 @@ static void every_order(packer *p, uint32_t k) {
     }
 }
 
-/* ---- all ----------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static mt_status open_packer(packer *p, mt_error *err) {
     size_t n = p->n + 1, depth = 2;

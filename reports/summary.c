@@ -45,7 +45,7 @@ void mt_summary_close(mt_summary *s) {
     free(s);
 }
 
-/* ---------------------------------------------------------------- gathering */
+/* ---- gathering ------------------------------------------------------------------------------- */
 
 static uint64_t size_of(int64_t n) {
     return n < 0 ? (uint64_t)0 - (uint64_t)n : (uint64_t)n;
@@ -89,7 +89,7 @@ void mt_summary_row(mt_summary *s, const mt_row *row) {
     }
 }
 
-/* ---------------------------------------------------------------- numbers as text */
+/* ---- numbers as text ------------------------------------------------------------------------- */
 
 /* Writes n with a comma every three digits. */
 static const char *commas(char buffer[static NUMBER], uint64_t n) {
@@ -114,7 +114,7 @@ static double mib(uint64_t bytes) {
     return (double)bytes / (double)MT_MIB;
 }
 
-/* ---------------------------------------------------------------- the parts of the summary */
+/* ---- the parts of the summary ---------------------------------------------------------------- */
 
 static void print_count(FILE *out, const char *name, const mt_count *c) {
     char now[NUMBER], peak[NUMBER];
@@ -234,7 +234,7 @@ void mt_summary_print(FILE *out, const mt_summary *s, const mt_ledger *ledger,
     print_times(out, s);
 }
 
-/* ---------------------------------------------------------------- out of memory */
+/* ---- out of memory --------------------------------------------------------------------------- */
 
 static void print_bytes(FILE *out, const char *name, uint64_t bytes, const char *what) {
     char number[NUMBER];

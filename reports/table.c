@@ -72,7 +72,7 @@ struct mt_table {
     mt_row row;
 };
 
-/* ---------------------------------------------------------------- pieces */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void no_memory(mt_table *t) {
     mt_no_memory(&t->error, "the table of steps");
@@ -126,7 +126,7 @@ static void unlink_piece(mt_table *t, uint32_t i) {
     t->changes--;
 }
 
-/* ---------------------------------------------------------------- segments */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static bool room_for_slot(mt_table *t, uint32_t slot) {
     if (slot < t->slots)
@@ -186,7 +186,7 @@ static void take_away(mt_table *t, const mt_event *e) {
                 e->seq, mt_event_kind_name(e->kind), e->segment, left);
 }
 
-/* ---------------------------------------------------------------- the cause of a row */
+/* ---- the cause of a row ---------------------------------------------------------------------- */
 
 static bool equal(const piece *a, const piece *b) {
     return a->bytes == b->bytes && a->requested == b->requested && a->layer == b->layer &&
@@ -278,7 +278,7 @@ static void check_sum(mt_table *t) {
                 change, sum);
 }
 
-/* ---------------------------------------------------------------- rows */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void fill_row(mt_table *t, const mt_event *e) {
     const mt_ledger *l = t->ledger;

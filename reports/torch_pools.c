@@ -1,10 +1,10 @@
 /* torch_pools.c - see torch_pools.h. A walk gathers the free blocks and the segments. */
 #include "reports/torch_pools.h"
 
-#include "base/array.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "base/array.h"
 
 #define AROUND   8
 #define SEGMENTS 12

@@ -5,14 +5,14 @@
  * ways to listen: no listener (the ledger alone), a listener that counts, one that keeps every
  * event in memory. Then the ledger by itself, fed with recorded events, and the growth from 1e3 to
  * 1e6 live blocks. Medians of five runs; the source is simulated, so the driver costs nothing. */
-#include "alloc/alloc.h"
-#include "base/size.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "alloc/alloc.h"
+#include "base/size.h"
 
 #define RUNS 5
 
@@ -35,7 +35,7 @@ static uint64_t random_size(void) {
     return (512u << shift) + random32() % (512u << shift);
 }
 
-/* ---- listeners ------------------------------------------------------------------------------------ */
+/* ---- listeners ------------------------------------------------------------------------------- */
 
 typedef struct recorder {
     mt_event *event;
@@ -52,7 +52,7 @@ static void keep_event(void *context, const mt_event *e) {
     r->event[r->n++ % r->room] = *e;
 }
 
-/* ---- patterns: each returns the number of request and free pairs ------------------------------------- */
+/* ---- patterns: each returns the number of request and free pairs ----------------------------- */
 
 static mt_mem get(mt_alloc *a, uint64_t bytes, mt_tag tag) {
     mt_mem m;
@@ -103,7 +103,7 @@ static uint64_t one_block(mt_alloc *a) {
     return pairs;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 typedef uint64_t (*pattern)(mt_alloc *a);
 

@@ -7,16 +7,16 @@
  * are all there is. Without a listener (off), with one that counts, with the trace written to FILE
  * as text (recorded), the same compressed (recorded.zst). In one process, in turn; loading and the
  * closing of FILE are inside the time. Medians of RUNS. */
-#include "alloc/alloc.h"
-#include "base/size.h"
-#include "engine/engine.h"
-#include "traces/trace.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "alloc/alloc.h"
+#include "base/size.h"
+#include "engine/engine.h"
+#include "traces/trace.h"
 
 #define RUNS 5
 enum { OFF, COUNTED, RECORDED, COMPRESSED, WAYS };

@@ -147,8 +147,8 @@ static void test_coalescing(void **state) {
 }
 
 /* 10 MiB hold regions of 4, 4 and the 2 that are left, though 8 are next. 2 MiB more are refused;
- * of 5 MiB, once the first two regions are free: they go back, and the region is what is left then.
- */
+ * of 5 MiB, once the first two regions are free: they go back, and the region is what is left
+ * then. */
 static void test_capacity(void **state) {
     bed b;
     mt_mem m[2], none;

@@ -33,7 +33,7 @@ static uint32_t bits(float value) {
     return b;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static mt_checkpoint *open_good(const char *path) {
     mt_checkpoint *ck;
@@ -108,7 +108,7 @@ static void assert_source(const mt_checkpoint *ck, const char *path, const char 
     assert_string_equal(mt_checkpoint_source(ck), expected);
 }
 
-/* ---- seeded values ------------------------------------------------------------------------ */
+/* ---- seeded values --------------------------------------------------------------------------- */
 
 /* The three scales of seeded.c. */
 #define EMBEDDING 0.5f
@@ -258,7 +258,7 @@ static void test_read_range(void **state) {
     mt_checkpoint_close(ck);
 }
 
-/* ---- writing a Hugging Face folder -------------------------------------------------------- */
+/* ---- writing a Hugging Face folder ----------------------------------------------------------- */
 
 typedef struct item {
     char name[80];
@@ -378,7 +378,7 @@ static const char *write_folder(const mt_config *c, const builder *b) {
     return temp_path("hf");
 }
 
-/* ---- good Hugging Face folders ------------------------------------------------------------ */
+/* ---- good Hugging Face folders --------------------------------------------------------------- */
 
 static void test_folder(void **state) {
     (void)state;
@@ -540,7 +540,7 @@ static void test_tied_head_again(void **state) {
     mt_checkpoint_close(ck);
 }
 
-/* ---- element types ------------------------------------------------------------------------ */
+/* ---- element types --------------------------------------------------------------------------- */
 
 /* What a binary16 or bfloat16 means, by its definition. */
 static double meaning(uint16_t h, int exponent_bits) {
@@ -625,7 +625,7 @@ static void test_float_bits(void **state) {
     mt_checkpoint_close(ck);
 }
 
-/* ---- broken Hugging Face folders ---------------------------------------------------------- */
+/* ---- broken Hugging Face folders ------------------------------------------------------------- */
 
 #define FILE_NAME "hf/model.safetensors"
 
@@ -725,7 +725,7 @@ static void test_broken_folder(void **state) {
     mt_checkpoint_close(ck);
 }
 
-/* ---- llm.c files -------------------------------------------------------------------------- */
+/* ---- llm.c files ----------------------------------------------------------------------------- */
 
 enum { HEADER = 1024, PADDED = 256 };
 
@@ -909,7 +909,7 @@ static void test_llmc_flipped(void **state) {
     mt_checkpoint_close(ck);
 }
 
-/* ---- the small trained checkpoint --------------------------------------------------------- */
+/* ---- the small trained checkpoint ------------------------------------------------------------ */
 
 /* Decodes base64 of fp32 numbers; free() the result. */
 static float *decode(const char *text, uint64_t count) {

@@ -15,7 +15,7 @@
 
 static const char *const PRESETS[] = { "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl" };
 
-/* ---- sizes -------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void test_dtypes(void **state) {
     (void)state;
@@ -184,7 +184,7 @@ static void test_check_sum(void **state) {
     assert_check_fails(c, "2^60");
 }
 
-/* ---- config.json -------------------------------------------------------------------------- */
+/* ---- config.json ----------------------------------------------------------------------------- */
 
 #define SMALL                                                                                      \
     "\"n_layer\": 2, \"n_head\": 3, \"n_embd\": 48, \"vocab_size\": 65, \"n_positions\": 11"

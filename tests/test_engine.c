@@ -48,7 +48,7 @@ static void must_fail(mt_status status, mt_status expected, const mt_error *err)
     assert_null(strchr(err->text, '\n'));
 }
 
-/* ---- shapes -------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 static mt_config shape(uint32_t layers, uint32_t heads, uint32_t width, uint32_t vocab,
                        uint32_t positions) {
@@ -74,8 +74,9 @@ static mt_config gpt2(void) {
     return c;
 }
 
-/* ---- a device that keeps what it computes ----------------------------------------------------
- * Forwards each call to the device behind it and copies the result. A capture is named by its
+/* ---- a device that keeps what it computes ---------------------------------------------------- */
+
+/* Forwards each call to the device behind it and copies the result. A capture is named by its
  * kernel and the number of that kernel's call; "plain" is a product without its epilogue. */
 
 typedef struct capture {
@@ -206,8 +207,7 @@ static mt_device *spy_over(spy *s, mt_device *behind) {
     return &s->device;
 }
 
-/* ---- a source that is full from some moment on -------------------------------------------------
- */
+/* ---- a source that is full from some moment on ----------------------------------------------- */
 
 static struct {
     mt_source real;     /* the methods that were replaced */
@@ -646,8 +646,7 @@ static void test_nano_tensors(void **state) {
     json_decref(file);
 }
 
-/* ---- sorting: 729 prompts and their answers ----------------------------------------------------
- */
+/* ---- sorting: 729 prompts and their answers -------------------------------------------------- */
 
 enum { DIGITS = 6, PROMPTS = 729 };
 
@@ -708,8 +707,7 @@ static void test_nano_greedy(void **state) {
     rig_close(&r);
 }
 
-/* ---- bytes: every row of a run ------------------------------------------------------------------
- */
+/* ---- bytes: every row of a run --------------------------------------------------------------- */
 
 /* The number after ':' in a strategy's name, or what holds without one. */
 static uint64_t argument(const char *kv, uint64_t otherwise) {
@@ -912,8 +910,7 @@ static void test_gpt2_others(void **state) {
     }
 }
 
-/* ---- the order of requests ----------------------------------------------------------------------
- */
+/* ---- the order of requests ------------------------------------------------------------------- */
 
 /* The next alloc, free or mark event from *at on, which moves behind it. */
 static const mt_event *next_event(const rig *r, size_t *at) {
@@ -1575,9 +1572,7 @@ static void test_every_segment_fails(void **state) {
     print_message("%llu runs, each on a device that fills up\n", (unsigned long long)runs);
 }
 
-/* ---- misuse
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- misuse ---------------------------------------------------------------------------------- */
 
 static void test_bad_options(void **state) {
     (void)state;

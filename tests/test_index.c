@@ -81,7 +81,7 @@ static int compare(const bed *t, const mt_block *a, const mt_block *b) {
     return c != 0 ? c : compare_numbers(a->offset, b->offset);
 }
 
-/* ---- the rules of the tree ------------------------------------------------------------------ */
+/* ---- the rules of the tree ------------------------------------------------------------------- */
 
 /* Checks the subtree of n and returns its black height. */
 static int black_height(const mt_block *n, uint32_t *count) {
@@ -120,7 +120,7 @@ static void check_walks(const bed *b) {
     assert_null(n);
 }
 
-/* ---- operations ----------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* How many of the sorted blocks come before this one. */
 static uint32_t place_of(const bed *b, const mt_block *k) {
@@ -224,7 +224,7 @@ static void test_unmapped_order(void **state) {
     run(true, MT_ORDER_SEGMENT, 4);
 }
 
-/* ---- ends and rising orders ----------------------------------------------------------------- */
+/* ---- ends and rising orders ------------------------------------------------------------------ */
 
 static void test_ends(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_input.c - what is read: looked at, line by line, out of pipes, up to a limit, interrupted.
- */
+/* test_input.c - what is read: looked at, line by line, out of pipes, up to a limit,
+ * interrupted. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static char *many_lines(size_t *n) {
     return text;
 }
 
-/* ---- looking ahead ----------------------------------------------------------------------------- */
+/* ---- looking ahead --------------------------------------------------------------------------- */
 
 static void test_peek(void **state) {
     (void)state;
@@ -91,7 +91,7 @@ static void test_peek_at_little(void **state) {
     }
 }
 
-/* ---- lines ------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void test_lines(void **state) {
     (void)state;
@@ -175,7 +175,7 @@ static void test_endless_line(void **state) {
     mt_input_close(in);
 }
 
-/* ---- a limit ----------------------------------------------------------------------------------- */
+/* ---- a limit --------------------------------------------------------------------------------- */
 
 /* The limit is on what comes out of the decoder, and reading stops there. */
 static void test_limit(void **state) {
@@ -200,7 +200,7 @@ static void test_limit(void **state) {
     free(text);
 }
 
-/* ---- pipes ------------------------------------------------------------------------------------- */
+/* ---- pipes ----------------------------------------------------------------------------------- */
 
 typedef struct feed {
     int fd;
@@ -300,7 +300,7 @@ static void test_fifo(void **state) {
     free(text);
 }
 
-/* ---- interrupts -------------------------------------------------------------------------------- */
+/* ---- interrupts ------------------------------------------------------------------------------ */
 
 static atomic_bool asked;
 
@@ -408,7 +408,7 @@ static void test_interrupted_but_read(void **state) {
     free(data);
 }
 
-/* ---- whole files ------------------------------------------------------------------------------- */
+/* ---- whole files ----------------------------------------------------------------------------- */
 
 static void test_no_file(void **state) {
     (void)state;

@@ -23,7 +23,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- devices ------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static const char *const all_isas[] = { "portable", "avx2", "avx512" };
 static const char *isas[COUNT(all_isas)]; /* those of this processor */
@@ -127,8 +127,7 @@ static double gelu(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/* ---- copies, embedding, failures ---------------------------------------------------------------
- */
+/* ---- copies, embedding, failures ------------------------------------------------------------- */
 
 static void test_copies(void **state) {
     (void)state;
@@ -209,8 +208,7 @@ static void test_embed_bad_id(void **state) {
     }
 }
 
-/* ---- layernorm ---------------------------------------------------------------------------------
- */
+/* ---- layernorm ------------------------------------------------------------------------------- */
 
 static void check_layernorm(const float *out, const float *x, const float *w, const float *b,
                             uint32_t C) {
@@ -269,8 +267,7 @@ static void test_layernorm_threads(void **state) {
     release();
 }
 
-/* ---- linear ------------------------------------------------------------------------------------
- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 /* One product: its inputs, the exact results and the size of each sum. */
 typedef struct product {
@@ -417,8 +414,7 @@ static void test_linear_against_blas(void **state) {
     release();
 }
 
-/* ---- gelu --------------------------------------------------------------------------------------
- */
+/* ---- gelu ------------------------------------------------------------------------------------ */
 
 /* gelu of x[n], as the product of W = x by 1. */
 static void gelu_of(mt_device *d, float *out, const float *x, uint32_t n) {

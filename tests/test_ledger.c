@@ -13,7 +13,7 @@
 
 #define MIB UINT64_C(1048576)
 
-/* ---- making events -------------------------------------------------------------------------- */
+/* ---- making events --------------------------------------------------------------------------- */
 
 /* An event on the segment of a slot; a segment's number is 100 more than its slot unless said. */
 static mt_event on(mt_event_kind kind, uint32_t slot, uint64_t requested, uint64_t rounded) {
@@ -44,7 +44,7 @@ static void apply(mt_ledger *l, mt_event e) {
         fail_msg("%s", err.text);
 }
 
-/* ---- known answers -------------------------------------------------------------------------- */
+/* ---- known answers --------------------------------------------------------------------------- */
 
 typedef struct known {
     mt_event event;
@@ -158,7 +158,7 @@ static void test_causes(void **state) {
     mt_ledger_free(&l);
 }
 
-/* ---- peaks of steps ------------------------------------------------------------------------- */
+/* ---- peaks of steps -------------------------------------------------------------------------- */
 
 static void check_peaks(const mt_ledger *l, uint64_t mark_requested, uint64_t mark_reserved,
                         uint64_t step_requested, uint64_t step_reserved) {
@@ -198,7 +198,7 @@ static void test_step_peaks(void **state) {
     mt_ledger_free(&l);
 }
 
-/* ---- impossible events ---------------------------------------------------------------------- */
+/* ---- impossible events ----------------------------------------------------------------------- */
 
 /* Slot 0: 2 MiB with kv 1000 in 1024 and weights 600 in 1024. Slot 1: 1 MiB, free. Slot 2: 4 MiB of
  * mapped pages with one kv block of 512 bytes that fills its request. */
@@ -311,7 +311,7 @@ static void test_broken_identity(void **state) {
     mt_ledger_free(&l);
 }
 
-/* ---- a random run --------------------------------------------------------------------------- */
+/* ---- a random run ---------------------------------------------------------------------------- */
 
 #define SLOTS  24
 #define BLOCKS 40

@@ -29,8 +29,7 @@ static uint32_t few(uint32_t n) {
     return getenv("MEMTRACE_QUICK") != NULL ? n / 20 : n;
 }
 
-/* ---- packings -----------------------------------------------------------------------------------
- */
+/* ---- packings -------------------------------------------------------------------------------- */
 
 static bool overlap(const mt_pack_item *a, const mt_pack_item *b) {
     return a->birth < b->death && b->birth < a->death;
@@ -153,8 +152,7 @@ static void test_check(void **state) {
     assert_int_equal(mt_pack_check(item, 3, (uint64_t[]){ 0, 10, 0 }, 19, &err), MT_CHECK);
 }
 
-/* ---- against online policies --------------------------------------------------------------------
- */
+/* ---- against online policies ----------------------------------------------------------------- */
 
 static const char *const policies[] = {
     "torch",
@@ -174,7 +172,8 @@ static const char *const policies[] = {
 
 /* The last two need the library. */
 static size_t policy_count(void) {
-    return sizeof policies / sizeof *policies - (mt_policy_find("jemalloc")->missing != NULL ? 2 : 0);
+    return sizeof policies / sizeof *policies -
+           (mt_policy_find("jemalloc")->missing != NULL ? 2 : 0);
 }
 
 #define POLICIES (sizeof policies / sizeof *policies + 1)
@@ -311,8 +310,7 @@ static void test_schedules(void **state) {
     }
 }
 
-/* ---- the listener -------------------------------------------------------------------------------
- */
+/* ---- the listener ---------------------------------------------------------------------------- */
 
 static void send(mt_optimum *o, mt_event_kind kind, uint64_t id, uint64_t bytes) {
     mt_listener l = mt_optimum_listener(o);

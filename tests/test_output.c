@@ -75,7 +75,7 @@ static char *noise(size_t n) {
     return data;
 }
 
-/* ---------------------------------------------------------------- writing */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void test_round_trip(void **state) {
     (void)state;
@@ -186,7 +186,7 @@ static void test_two_at_once(void **state) {
     assert_int_equal(files(), 0);
 }
 
-/* ---------------------------------------------------------------- writing that fails */
+/* ---- writing that fails ---------------------------------------------------------------------- */
 
 static void test_full_device(void **state) {
     (void)state;
@@ -242,7 +242,7 @@ static void test_no_place(void **state) {
     assert_int_equal(files(), 0);
 }
 
-/* ---------------------------------------------------------------- what is no plain file */
+/* ---- what is no plain file ------------------------------------------------------------------- */
 
 static void test_straight(void **state) {
     (void)state;
@@ -285,7 +285,7 @@ static void test_standing_file(void **state) {
     unlink(path);
 }
 
-/* ---------------------------------------------------------------- reading */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void test_missing(void **state) {
     (void)state;

@@ -127,7 +127,7 @@ static uint64_t random_below(bed *b, uint64_t n) {
             fail_msg("%s", (err).text);                                                            \
     } while (0)
 
-/* ---- following the events ------------------------------------------------------------------- */
+/* ---- following the events -------------------------------------------------------------------- */
 
 /* Room for one more at index i; what is new is zero. */
 static void *grow(void *array, uint64_t *room, uint64_t i, size_t size) {
@@ -204,7 +204,7 @@ static void on_event(void *context, const mt_event *e) {
     mix_event(b, e);
 }
 
-/* ---- beds ----------------------------------------------------------------------------------- */
+/* ---- beds ------------------------------------------------------------------------------------ */
 
 static void open_source(mt_source **source, source_kind kind, uint64_t capacity) {
     mt_error err;
@@ -278,7 +278,7 @@ static void check_all(const bed *b) {
         assert_int_equal(b->source->used, l->reserved.current);
 }
 
-/* ---- patterns on real memory ---------------------------------------------------------------- */
+/* ---- patterns on real memory ----------------------------------------------------------------- */
 
 /* Every word of a small block, fewer of larger ones. The last word is always among them. */
 static size_t stride(uint64_t bytes) {
@@ -320,7 +320,7 @@ static bool has_pattern(const piece *p, size_t step) {
     return difference == 0 && memcmp(m + last, &w, last_bytes(p)) == 0;
 }
 
-/* ---- requests and frees --------------------------------------------------------------------- */
+/* ---- requests and frees ---------------------------------------------------------------------- */
 
 static void check_no_overlap(const bed *b, const piece *p) {
     uintptr_t from = (uintptr_t)p->mem.ptr, to = from + p->bytes;
@@ -481,7 +481,7 @@ static void operate(bed *b, uint32_t most, uint64_t most_bytes) {
         give_any(b);
 }
 
-/* ---- the battery: single requests ----------------------------------------------------------- */
+/* ---- the battery: single requests ------------------------------------------------------------ */
 
 static void zero_size(bed *b) {
     mt_request r = { .bytes = 0, .tag = MT_KV, .layer = 2 };
@@ -526,8 +526,8 @@ static void test_whole_length(void **state) {
     for_each(whole_length, MT_GIB);
 }
 
-/* The same request again is served from what was freed, or from a new segment if nothing is kept.
- */
+/* The same request again is served from what was freed, or from a new segment if nothing is
+ * kept. */
 static void reuse(bed *b) {
     static const uint64_t sizes[] = { 100, 5000, 70000, 1500000, 12 * MT_MIB };
     for (int i = 0; i < 5; i++) {
@@ -556,7 +556,7 @@ static void test_reuse(void **state) {
     for_each(reuse, MT_GIB);
 }
 
-/* ---- the battery: rounding ------------------------------------------------------------------ */
+/* ---- the battery: rounding ------------------------------------------------------------------- */
 
 static void roundup(bed *b) {
     uint64_t before = 0, result = 0;
@@ -609,7 +609,7 @@ static void test_huge(void **state) {
     for_each(huge, MT_GIB);
 }
 
-/* ---- the battery: exhaustion ---------------------------------------------------------------- */
+/* ---- the battery: exhaustion ----------------------------------------------------------------- */
 
 /* A refusal is right only if the segment did not fit into what was left, or into the limit. */
 static void check_full(const bed *b) {
@@ -673,7 +673,7 @@ static void test_room_is_made(void **state) {
     for_each(make_room, 96 * MT_MIB);
 }
 
-/* ---- the battery: giving back --------------------------------------------------------------- */
+/* ---- the battery: giving back ---------------------------------------------------------------- */
 
 static void trim(bed *b) {
     for (int i = 0; i < 60; i++)
@@ -728,7 +728,7 @@ static void test_close_live(void **state) {
     for_each(close_live, MT_GIB);
 }
 
-/* ---- the battery: streams ------------------------------------------------------------------- */
+/* ---- the battery: streams -------------------------------------------------------------------- */
 
 static void streams(bed *b) {
     static const uint64_t sizes[] = { 512, 70000, 4 * MT_MIB };
@@ -835,7 +835,7 @@ static void test_uses(void **state) {
     for_each(waiting_ends, 100 * MT_MIB);
 }
 
-/* ---- the battery: handles ------------------------------------------------------------------- */
+/* ---- the battery: handles -------------------------------------------------------------------- */
 
 /* Everything that takes a handle refuses this one; nothing changes. */
 static void refused(bed *b, mt_mem mem, const char *why) {
@@ -920,7 +920,7 @@ static void test_handles(void **state) {
     for_each(small_numbers, MT_GIB);
 }
 
-/* ---- the battery: every way to fail --------------------------------------------------------- */
+/* ---- the battery: every way to fail ---------------------------------------------------------- */
 
 /* A script that takes segments of both pools and two streams, gives some back and ends empty. It is
  * shorter on real memory, which costs time to touch. */
@@ -992,7 +992,7 @@ static void test_fail_twice(void **state) {
         }
 }
 
-/* ---- the battery: random runs --------------------------------------------------------------- */
+/* ---- the battery: random runs ---------------------------------------------------------------- */
 
 /* Checks everything after each operation. Returns what identifies the run's events. */
 static uint64_t random_run(const char *policy, source_kind kind, uint32_t operations) {
@@ -1043,7 +1043,7 @@ static void test_long(void **state) {
     }
 }
 
-/* ---- the front ------------------------------------------------------------------------------ */
+/* ---- the front ------------------------------------------------------------------------------- */
 
 static void count_event(void *context, const mt_event *e) {
     uint64_t *times = context;
@@ -1134,7 +1134,7 @@ static void test_bad_policies(void **state) {
     s->close(s);
 }
 
-/* ---- the torch policy under random options -------------------------------------------------- */
+/* ---- the torch policy under random options --------------------------------------------------- */
 
 /* A recount of the statistics of one pool, from its blocks alone. */
 typedef struct recount {
@@ -1345,7 +1345,7 @@ static void test_many_holes(void **state) {
             fill_holes(holes, extra);
 }
 
-/* ---- all ------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 #define BATTERY(f) cmocka_unit_test_teardown(f, say_where)
 

@@ -24,7 +24,7 @@
 
 #define CONTEXTS_MOST 2048
 
-/* ---- a run, described by the header of a recording ------------------------------------------ */
+/* ---- a run, described by the header of a recording ------------------------------------------- */
 
 typedef struct recorded_run {
     mt_predict_options o;
@@ -33,8 +33,8 @@ typedef struct recorded_run {
     uint32_t contexts[CONTEXTS_MOST];
 } recorded_run;
 
-/* Copies what follows name in the text, up to one of the characters of end; false if it is absent.
- */
+/* Copies what follows name in the text, up to one of the characters of end; false if it is
+ * absent. */
 static bool value_of(const char *text, const char *name, const char *end, char *out, size_t room) {
     const char *at = strstr(text, name);
     if (at == NULL)
@@ -123,7 +123,7 @@ static void read_header(recorded_run *r, const char *header) {
     read_environment(r, header, release);
 }
 
-/* ---- the same run, written as a recording --------------------------------------------------- */
+/* ---- the same run, written as a recording ---------------------------------------------------- */
 
 typedef struct writer {
     char *text;
@@ -203,7 +203,7 @@ static mt_status carry_out(const recorded_run *r, writer *w, mt_error *err) {
     return status;
 }
 
-/* ---- recordings ----------------------------------------------------------------------------- */
+/* ---- recordings ------------------------------------------------------------------------------ */
 
 /* Cuts the header off a recording and writes blanks for tabs. */
 static char *body_of(char *data, char *header, size_t room) {
@@ -308,7 +308,7 @@ static void test_schedules(void **state) {
     check_recordings("schedule-", ".txt.gz");
 }
 
-/* ---- other shapes and settings -------------------------------------------------------------- */
+/* ---- other shapes and settings --------------------------------------------------------------- */
 
 /* Runs recorded in the same way: the header's words, the last row, and the CRC-32 of the schedule
  * with all its rows. */
@@ -482,7 +482,7 @@ static void test_kept(void **state) {
     }
 }
 
-/* ---- workspaces ----------------------------------------------------------------------------- */
+/* ---- workspaces ------------------------------------------------------------------------------ */
 
 static mt_predict_workspaces workspaces(mt_predict_release release, uint32_t cc, const char *config,
                                         const char *cache, const char *lt, const char *unified) {
@@ -537,7 +537,7 @@ static void test_workspace_lifetimes(void **state) {
     assert_int_equal(mt_predict_read_workspaces(&w, &e, MT_TORCH_2_15, 86, &err), MT_BAD);
 }
 
-/* ---- what cannot be run --------------------------------------------------------------------- */
+/* ---- what cannot be run ---------------------------------------------------------------------- */
 
 static void test_refusals(void **state) {
     (void)state;

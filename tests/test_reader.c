@@ -16,7 +16,7 @@
 #include "traces/replay.h"
 #include "tests/temp_files.h"
 
-/* ---- samples -------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 static const char trace[] =
     "# memtrace trace 1\n"
@@ -78,7 +78,7 @@ static const mt_format *const format_of[] = { &mt_format_trace, &mt_format_sched
 static const char *const samples[] = { trace, schedule, recording, requests };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
-/* ---- reading all of it ---------------------------------------------------------------------- */
+/* ---- reading all of it ----------------------------------------------------------------------- */
 
 #define MOST 32
 
@@ -219,7 +219,7 @@ static void test_settings(void **state) {
     }
 }
 
-/* ---- pipes, packed files, long files -------------------------------------------------------- */
+/* ---- pipes, packed files, long files --------------------------------------------------------- */
 
 /* A pipe can be read once. */
 static void test_pipe(void **state) {
@@ -325,7 +325,7 @@ static void test_live_numbers(void **state) {
     assert_true(peak_kib() - before < 4096);
 }
 
-/* ---- traces of release 0.1.0 ---------------------------------------------------------------- */
+/* ---- traces of release 0.1.0 ----------------------------------------------------------------- */
 
 /* What 0.1.0 said of them itself: events, requests, and reserved when they are replayed. */
 static void test_old_traces(void **state) {
@@ -354,7 +354,7 @@ static void test_old_traces(void **state) {
     }
 }
 
-/* ---- broken recordings ---------------------------------------------------------------------- */
+/* ---- broken recordings ----------------------------------------------------------------------- */
 
 static void refused(const char *text, size_t n, int line, const char *words) {
     items all;
@@ -471,7 +471,7 @@ static void test_random_changes(void **state) {
     }
 }
 
-/* ---- replaying ------------------------------------------------------------------------------ */
+/* ---- replaying ------------------------------------------------------------------------------- */
 
 #define RACERS 5
 

@@ -54,7 +54,7 @@ static void accepted(const char *header, size_t data_bytes, size_t count) {
     mt_safetensors_close(&f);
 }
 
-/* ---- good files --------------------------------------------------------------------------- */
+/* ---- good files ------------------------------------------------------------------------------ */
 
 #define GOOD                                                                                       \
     "{\"__metadata__\": {\"format\": \"pt\"},"                                                     \
@@ -104,7 +104,7 @@ static void test_accepted(void **state) {
              5, 1);
 }
 
-/* ---- broken headers ----------------------------------------------------------------------- */
+/* ---- broken headers -------------------------------------------------------------------------- */
 
 static void test_length(void **state) {
     (void)state;
@@ -278,7 +278,7 @@ static void test_many(void **state) {
     mt_safetensors_close(&f);
 }
 
-/* ---- any byte ----------------------------------------------------------------------------- */
+/* ---- any byte -------------------------------------------------------------------------------- */
 
 /* Opens what was written; all of a file that is accepted must be readable. */
 static void open_any(size_t n) {

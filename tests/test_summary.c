@@ -14,7 +14,7 @@
 #include "reports/json.h"
 #include "reports/summary.h"
 
-/* ---------------------------------------------------------------- rows and ledgers */
+/* ---- rows and ledgers ------------------------------------------------------------------------ */
 
 static mt_row row_of(int64_t step, uint64_t ctx, uint64_t kv, int64_t bump, uint64_t nanoseconds,
                      const char *cause) {
@@ -75,7 +75,7 @@ static void assert_narrow(const char *text) {
             fail_msg("a line is longer than 80 characters:\n%s", at);
 }
 
-/* ---------------------------------------------------------------- the summary */
+/* ---- the summary ----------------------------------------------------------------------------- */
 
 static const char WHOLE[] =
     "requested bytes                 now                             peak\n"
@@ -172,7 +172,7 @@ static void test_commas(void **state) {
     }
 }
 
-/* ---------------------------------------------------------------- bumps */
+/* ---- bumps ----------------------------------------------------------------------------------- */
 
 /* The largest twenty, in order of step; of equal ones the earlier. */
 static void test_largest_twenty(void **state) {
@@ -210,7 +210,7 @@ static void test_long_causes(void **state) {
     free(text);
 }
 
-/* ---------------------------------------------------------------- kv and times */
+/* ---- kv and times ---------------------------------------------------------------------------- */
 
 static char *kv_of(const mt_row *rows, int n, uint64_t expected) {
     mt_ledger l = ledger_of();
@@ -253,7 +253,7 @@ static void test_untimed(void **state) {
     free(text);
 }
 
-/* ---------------------------------------------------------------- out of memory */
+/* ---- out of memory --------------------------------------------------------------------------- */
 
 static char *refusal_text(const mt_refusal *r) {
     char *text = NULL;
@@ -280,19 +280,19 @@ static void test_oom(void **state) {
     (void)state;
     mt_refusal r = refusal_of();
     char *text = refusal_text(&r);
-    assert_string_equal(
-        text, "out of device memory in step 12\n"
-              "  request for kv, layer 3\n"
-              "  requested             150,994,945 bytes, the size of the request\n"
-              "  rounded               150,995,456 bytes, the block that serves it\n"
-              "  segment               153,092,096 bytes, asked of the device\n"
-              "  capacity            1,000,000,000 bytes, of the device\n"
-              "  unreserved            100,000,000 bytes, free on the device\n"
-              "  reserved              900,000,000 bytes, held in segments\n"
-              "  free                   50,000,000 bytes, in these segments\n"
-              "  largest free            1,048,576 bytes, usable by the request\n"
-              "it would fit with\n"
-              "  a capacity of at least 1,053,092,096 bytes (53,092,096 more)\n");
+    assert_string_equal(text,
+                        "out of device memory in step 12\n"
+                        "  request for kv, layer 3\n"
+                        "  requested             150,994,945 bytes, the size of the request\n"
+                        "  rounded               150,995,456 bytes, the block that serves it\n"
+                        "  segment               153,092,096 bytes, asked of the device\n"
+                        "  capacity            1,000,000,000 bytes, of the device\n"
+                        "  unreserved            100,000,000 bytes, free on the device\n"
+                        "  reserved              900,000,000 bytes, held in segments\n"
+                        "  free                   50,000,000 bytes, in these segments\n"
+                        "  largest free            1,048,576 bytes, usable by the request\n"
+                        "it would fit with\n"
+                        "  a capacity of at least 1,053,092,096 bytes (53,092,096 more)\n");
     free(text);
 }
 
@@ -319,7 +319,7 @@ static void test_oom_kinds(void **state) {
     free(text);
 }
 
-/* ---------------------------------------------------------------- JSON */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static char *json_of(const mt_row *rows, int n, const mt_ledger *l, const char *ended,
                      const mt_refusal *r, bool options) {
@@ -332,8 +332,8 @@ static char *json_of(const mt_row *rows, int n, const mt_ledger *l, const char *
     if (options) {
         mt_run_json_header(j, "policy", "torch", MT_VALUE_TEXT);
         mt_run_json_header(j, "prompt",
-                       "\"a\\b\"\n\t\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xff \xc3",
-                       MT_VALUE_TEXT);
+                           "\"a\\b\"\n\t\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xff \xc3",
+                           MT_VALUE_TEXT);
         mt_run_json_header(j, "seed", "18446744073709551615", MT_VALUE_NUMBER);
         mt_run_json_header(j, "library cuBLAS-handle", "+5 (once)", MT_VALUE_NUMBER);
         mt_run_json_header(j, "graph", "off", MT_VALUE_SWITCH);

@@ -19,7 +19,7 @@
 #include "tests/read_events.h"
 #include "tests/temp_files.h"
 
-/* ---------------------------------------------------------------- running a stream */
+/* ---- running a stream ------------------------------------------------------------------------ */
 
 static void print_row(void *context, const mt_row *row) {
     mt_table_print(context, row, MT_DAT);
@@ -98,7 +98,7 @@ static void assert_cause(const char *lines, const char *bump_and_cause) {
 
 #define MARK(step) "mark " #step " 0 - - 1 100 0 - -1 -\n"
 
-/* ---------------------------------------------------------------- whole rows */
+/* ---- whole rows ------------------------------------------------------------------------------ */
 
 static void test_columns(void **state) {
     (void)state;
@@ -172,7 +172,7 @@ static void test_peaks(void **state) {
                 "1 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 - 0\n");
 }
 
-/* ---------------------------------------------------------------- causes */
+/* ---- causes ---------------------------------------------------------------------------------- */
 
 static void test_came_and_went(void **state) {
     (void)state;
@@ -269,7 +269,7 @@ static void test_longest(void **state) {
     free(text);
 }
 
-/* ---------------------------------------------------------------- growable segments */
+/* ---- growable segments ----------------------------------------------------------------------- */
 
 #define GROW(step, id, bytes, layer)                                                               \
     "segment_map " #step " 0 " #id " 0 0 " #id "0 " #bytes " kv " #layer " large\n"
@@ -311,7 +311,7 @@ static void test_mapped_again(void **state) {
                  "-2560 kv:layer0:10:large-4096,logits:55:large+1024,kv:layer1:20:large+512");
 }
 
-/* ---------------------------------------------------------------- streams that are wrong */
+/* ---- streams that are wrong ------------------------------------------------------------------ */
 
 static mt_status feed(const mt_event *list, int n, const mt_ledger *ledger, mt_error *err) {
     mt_table *t;
@@ -375,14 +375,14 @@ static void test_no_rows_after_failure(void **state) {
     mt_table_close(t);
 }
 
-/* ---------------------------------------------------------------- many */
+/* ---- many ------------------------------------------------------------------------------------ */
 
 static void keep_row(void *context, const mt_row *row) {
     *(mt_row *)context = *row;
 }
 
-/* Steps of 200,000 segment events, different ones and equal ones: a quadratic join would not end.
- */
+/* Steps of 200,000 segment events, different ones and equal ones: a quadratic join would not
+ * end. */
 static void test_many_segments(void **state) {
     (void)state;
     const uint32_t n = getenv("MEMTRACE_QUICK") != NULL ? 20000 : 200000;
@@ -418,7 +418,7 @@ static void test_many_segments(void **state) {
     assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 20);
 }
 
-/* ---------------------------------------------------------------- a real allocator */
+/* ---- a real allocator ------------------------------------------------------------------------ */
 
 /* Random requests and frees in twenty steps, with trims and a refusal. */
 static void churn(mt_alloc *a, uint64_t seed) {

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
-/* ---- UTF-8 ------------------------------------------------------------------------------------- */
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 /* Writes a code point as the standard says, valid or not. */
 static size_t encode(uint32_t c, size_t length, char *out) {
@@ -58,7 +58,7 @@ static void test_utf8_cut(void **state) {
     }
 }
 
-/* ---- printable text ---------------------------------------------------------------------------- */
+/* ---- printable text -------------------------------------------------------------------------- */
 
 static void test_printable(void **state) {
     (void)state;
@@ -127,7 +127,7 @@ static void test_printable_random(void **state) {
     }
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void test_json_quote(void **state) {
     (void)state;
@@ -154,7 +154,7 @@ static void test_json_quote_read(void **state) {
     }
 }
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void test_fail(void **state) {
     (void)state;

@@ -22,7 +22,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* ------------------------------------------------------------------------------- the basics */
+/* ---- the basics ------------------------------------------------------------------------------ */
 
 static uint32_t random_below(uint64_t *seed, uint32_t limit) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -94,7 +94,7 @@ static void check_error(const mt_error *err, mt_status status, mt_status expecte
     assert_null(strchr(err->text, '\r'));
 }
 
-/* ------------------------------------------------------------------------ a tiny vocabulary */
+/* ---- a tiny vocabulary ----------------------------------------------------------------------- */
 
 #define BYTE_ID(byte)   (((byte)*37 + 11) % 256) /* ids need not be in the order of the bytes */
 #define MERGED_ID(rank) (300 + 2 * (int)(rank))  /* and may have gaps */
@@ -313,7 +313,7 @@ static void check_random_round_trips(mt_tokenizer *t, int times) {
     }
 }
 
-/* --------------------------------------------------------------------------- pretokenize.h */
+/* ---- pretokenize.h --------------------------------------------------------------------------- */
 
 /* Cuts the row without its bars, and expects the cuts where the bars are. */
 static void check_split(const mt_splitter *s, const char *row, size_t n) {
@@ -484,7 +484,7 @@ static void white_space_is_exactly_the_list(void **state) {
     mt_splitter_close(s);
 }
 
-/* ----------------------------------------------------------------------------------- bpe.h */
+/* ---- bpe.h ----------------------------------------------------------------------------------- */
 
 typedef struct rule {
     int32_t left, right, merged;
@@ -497,8 +497,8 @@ static bool has_pair(const int32_t *ids, size_t n, const rule *r) {
     return false;
 }
 
-/* The definition: rules are in rank order; the first that applies is applied all along, and again.
- */
+/* The definition: rules are in rank order; the first that applies is applied all along, and
+ * again. */
 static size_t naive_merge(const rule *rules, size_t count, int32_t *ids, size_t n) {
     for (size_t r = 0; r < count;) {
         if (!has_pair(ids, n, &rules[r])) {
@@ -574,7 +574,7 @@ static void fast_merge_equals_the_definition(void **state) {
     }
 }
 
-/* --------------------------------------------------------------- the whole, tiny vocabulary */
+/* ---- the whole, tiny vocabulary -------------------------------------------------------------- */
 
 static int32_t tiny_id(const char *bytes) {
     if (strlen(bytes) == 1)
@@ -709,7 +709,7 @@ static void decode_names_the_id_and_its_place(void **state) {
     mt_tokenizer_close(t);
 }
 
-/* -------------------------------------------------------------------------------- the files */
+/* ---- the files ------------------------------------------------------------------------------- */
 
 /* The files that were written make the tokenizer of open_tiny, by their names and by the folder. */
 static void check_opens(const char *vocab, const char *merges_name) {
@@ -859,8 +859,8 @@ static void refuses_bad_merges(void **state) {
     free(vocab);
 }
 
-/* A symbol of 90 characters of two bytes, shown as its first 80 bytes or, with a byte before, 79.
- */
+/* A symbol of 90 characters of two bytes, shown as its first 80 bytes or, with a byte before,
+ * 79. */
 static void long_symbols_are_cut_between_characters(void **state) {
     (void)state;
     for (int before = 0; before < 2; before++) {
@@ -900,7 +900,7 @@ static void names_a_missing_file(void **state) {
     assert_non_null(strstr(err.text, path));
 }
 
-/* -------------------------------------------------------------------------- the shared data */
+/* ---- the shared data ------------------------------------------------------------------------- */
 
 static char *shared_path(const char *name, char path[512]) {
     const char *shared = getenv("MEMTRACE_SHARED");

@@ -89,7 +89,7 @@ static void close_bed(bed *b) {
     free(b);
 }
 
-/* ---- scripts -------------------------------------------------------------------------------- */
+/* ---- scripts --------------------------------------------------------------------------------- */
 
 /* A size such as 513, 10MiB or 10MiB-512. */
 static uint64_t size_of(const char *text) {
@@ -152,7 +152,7 @@ static void run(bed *b, const char *script) {
     }
 }
 
-/* ---- what must follow ----------------------------------------------------------------------- */
+/* ---- what must follow ------------------------------------------------------------------------ */
 
 static void layout_of(bed *b, const mt_segment *s) {
     bool gap = true;
@@ -236,7 +236,7 @@ static void stats(const bed *b, const char *expected) {
     assert_string_equal(expected, "");
 }
 
-/* ---- E01 to E10: single requests ------------------------------------------------------------ */
+/* ---- E01 to E10: single requests ------------------------------------------------------------- */
 
 static void test_single(void **state) {
     (void)state;
@@ -277,7 +277,7 @@ static void test_single(void **state) {
     }
 }
 
-/* ---- E11 to E19: sequences ------------------------------------------------------------------ */
+/* ---- E11 to E19: sequences ------------------------------------------------------------------- */
 
 static void test_e11(void **state) {
     (void)state;
@@ -403,7 +403,7 @@ static void test_e19(void **state) {
     close_bed(b);
 }
 
-/* ---- E20: rounding to divisions of powers of two -------------------------------------------- */
+/* ---- E20: rounding to divisions of powers of two --------------------------------------------- */
 
 static void rounds(const char *policy, const char *request, uint64_t rounded) {
     bed *b = open_bed(policy, 80 * MT_GIB);
@@ -431,7 +431,7 @@ static void test_e20(void **state) {
     close_bed(b);
 }
 
-/* ---- E21 to E24: streams, retries, refusals ------------------------------------------------- */
+/* ---- E21 to E24: streams, retries, refusals -------------------------------------------------- */
 
 static void test_e21(void **state) {
     (void)state;
@@ -488,7 +488,7 @@ static void test_e24(void **state) {
     close_bed(b);
 }
 
-/* ---- E25 to E27: limits on splitting, garbage collection ------------------------------------ */
+/* ---- E25 to E27: limits on splitting, garbage collection ------------------------------------- */
 
 static void test_e25(void **state) {
     (void)state;
@@ -546,7 +546,7 @@ static void test_e27(void **state) {
     close_bed(b);
 }
 
-/* ---- E28 to E31: expandable segments -------------------------------------------------------- */
+/* ---- E28 to E31: expandable segments --------------------------------------------------------- */
 
 #define EXPANDABLE "torch,expandable_segments:True"
 
@@ -639,7 +639,7 @@ static void test_tails(void **state) {
     }
 }
 
-/* ---- E32 to E36: keys and values that grow by concatenation --------------------------------- */
+/* ---- E32 to E36: keys and values that grow by concatenation ---------------------------------- */
 
 #define LAYERS 12
 #define LAST   1024

@@ -22,7 +22,7 @@
 #include "traces/replay.h"
 #include "tests/temp_files.h"
 
-/* ---- folders -------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static const char *golden(void) {
     static char folder[512];
@@ -70,7 +70,7 @@ static void skip_without(int files, const char *what) {
     skip();
 }
 
-/* ---- scripted traces ------------------------------------------------------------------------ */
+/* ---- scripted traces ------------------------------------------------------------------------- */
 
 typedef struct totals {
     mt_check_counts counts;
@@ -104,7 +104,7 @@ static void test_traces(void **state) {
     assert_true(t.counts.statistics > 0 && t.counts.history > 0);
 }
 
-/* ---- whole decodes -------------------------------------------------------------------------- */
+/* ---- whole decodes --------------------------------------------------------------------------- */
 
 static void check_schedules(const char *begins, int step) {
     char folder[600];
@@ -180,7 +180,7 @@ static void test_ledger(void **state) {
     assert_true(marks > 0);
 }
 
-/* ---- broken recordings ---------------------------------------------------------------------- */
+/* ---- broken recordings ----------------------------------------------------------------------- */
 
 #define HEADER                                                                                     \
     "# torch 2.15.0+cu132  simulated device\n"                                                     \
@@ -374,8 +374,7 @@ static void test_truncated(void **state) {
 }
 
 /* History told while the run goes on, far apart: ours has moved in memory meanwhile, more than
- * once.
- */
+ * once. */
 static void test_history_far_apart(void **state) {
     (void)state;
     enum { PAIRS = 2000 };

@@ -80,7 +80,7 @@ static void illegal(const char *options, const char *words) {
         fail_msg("%s: expected \"%s\" in \"%s\"", spec, words, err.text);
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void test_defaults(void **state) {
     (void)state;
@@ -136,7 +136,7 @@ static void test_sizes_together(void **state) {
                      11534336);
 }
 
-/* ---- divisions ------------------------------------------------------------------------------ */
+/* ---- divisions ------------------------------------------------------------------------------- */
 
 /* The division counts of the 16 intervals, 0 where off. */
 static void divisions(const char *value, const unsigned expected[TORCH_DIVISIONS]) {
@@ -232,7 +232,7 @@ static void test_illegal_divisions(void **state) {
     }
 }
 
-/* ---- numbers, booleans, names --------------------------------------------------------------- */
+/* ---- numbers, booleans, names ---------------------------------------------------------------- */
 
 static void test_reals(void **state) {
     (void)state;
@@ -431,7 +431,7 @@ static void test_long(void **state) {
     mt_alloc_close(a);
 }
 
-/* ---- the reserve of growable segments ------------------------------------------------------- */
+/* ---- the reserve of growable segments -------------------------------------------------------- */
 
 static void test_reserve(void **state) {
     (void)state;
@@ -527,7 +527,7 @@ static void test_notes(void **state) {
     notes("expandable_segments:True", NULL, 0);
 }
 
-/* ---- releases and addresses ----------------------------------------------------------------- */
+/* ---- releases and addresses ------------------------------------------------------------------ */
 
 static void test_versions(void **state) {
     (void)state;
@@ -624,7 +624,7 @@ static void test_choice(void **state) {
     check_choice("version:2.12,addresses:down", 0);
 }
 
-/* ---- the description ------------------------------------------------------------------------ */
+/* ---- the description ------------------------------------------------------------------------- */
 
 /* What a policy says of itself opens the same policy, and says the same. */
 static void round_trip(const char *options, const char *expected) {

@@ -1,5 +1,5 @@
-/* test_trace.c - stored traces: what is written is read back, and what cannot be true is refused.
- */
+/* test_trace.c - stored traces: what is written is read back, and what cannot be true is
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static const char *text_with(int line, const char *replacement) {
     return text;
 }
 
-/* ---------------------------------------------------------------- listeners */
+/* ---- listeners ------------------------------------------------------------------------------- */
 
 typedef struct events {
     mt_event event[64];
@@ -103,7 +103,7 @@ static void assert_refused(const char *text, size_t n, int line, const char *wor
         fail_msg("'%s' lacks '%s' or '%s'", err.text, place, words);
 }
 
-/* ---------------------------------------------------------------- writing */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static char *file_text(const char *path, size_t *n) {
     char *text;
@@ -334,7 +334,7 @@ static void test_abandoned(void **state) {
     assert_non_null(strstr(err.text, "/dev/full"));
 }
 
-/* ---------------------------------------------------------------- broken traces */
+/* ---- broken traces --------------------------------------------------------------------------- */
 
 typedef struct broken {
     int line;
@@ -563,7 +563,7 @@ static void test_random_changes(void **state) {
     }
 }
 
-/* ---------------------------------------------------------------- many events */
+/* ---- many events ----------------------------------------------------------------------------- */
 
 /* Segments and blocks that come and go, many at once. */
 static void write_many(mt_trace *t, uint32_t segments) {
@@ -607,7 +607,7 @@ static void test_many_segments(void **state) {
     }
 }
 
-/* ---------------------------------------------------------------- runs of every policy */
+/* ---- runs of every policy -------------------------------------------------------------------- */
 
 static uint64_t seed;
 

@@ -1,9 +1,9 @@
 /* chrome.c - see chrome.h. */
 #include "traces/chrome.h"
 
-#include "base/json.h"
-
 #include <stdlib.h>
+
+#include "base/json.h"
 
 struct mt_chrome {
     mt_output *out;

@@ -90,7 +90,7 @@ static mt_status header(mt_reader *r, const char *line, mt_error *err) {
     return value != NULL ? mt_reader_capacity(r, value, err) : MT_OK;
 }
 
-/* ---- columns ------------------------------------------------------------------------------------ */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* Cuts a line into columns, most of them kept; returns how many there are. */
 static int cut(char *line, char separator, char **column, int most) {

@@ -130,7 +130,7 @@ static mt_status number32(trace_reader *r, uint32_t *value) {
     return MT_OK;
 }
 
-/* -1, or a whole number. */
+/* ---- 1, or a whole number. ------------------------------------------------------------------- */
 static mt_status signed32(trace_reader *r, int32_t *value) {
     uint64_t n = 0;
     const char *at = r->at;

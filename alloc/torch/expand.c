@@ -46,8 +46,8 @@ static mt_status new_range(torch *t, torch_pool *p, uint64_t size, uint32_t stre
     return MT_OK;
 }
 
-/* Maps the first bytes of an unmapped block, merges it with free neighbours, puts it in the pool.
- */
+/* Maps the first bytes of an unmapped block, merges it with free neighbours, puts it in the
+ * pool. */
 static mt_status map(torch *t, torch_pool *p, mt_block *b, uint64_t bytes, mt_error *err) {
     mt_block *rest;
     uint64_t before = t->base.core.reserved;

@@ -90,7 +90,7 @@ static inline bool torch_growable(const mt_block *b) {
     return b->segment->page != 0;
 }
 
-/* ---- counting ---- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static inline void torch_stat_up(mt_torch_stat *s, uint64_t n) {
     s->current += n;
@@ -115,19 +115,19 @@ static inline void torch_down(mt_torch_stats *s, bool small, mt_torch_stat_name 
     torch_stat_down(&s->pool[small ? 1 : 2][name], n);
 }
 
-/* ---- pool.c: free blocks ---- */
+/* ---- pool.c: free blocks --------------------------------------------------------------------- */
 
 /* Puts a free block into its pool. */
 void torch_insert(torch_pool *p, mt_block *b);
 
-/* Merges a block with a neighbour that is free and mapped alike; returns its bytes, 0 if it is not.
- */
+/* Merges a block with a neighbour that is free and mapped alike; returns its bytes, 0 if it is
+ * not. */
 uint64_t torch_merge(torch *t, mt_block *b, mt_block *other);
 
 /* The second half of a free: the block merges with its neighbours and is free for others. */
 void torch_complete_free(torch *t, mt_block *b);
 
-/* ---- wait.c, on pool.c: frees that wait ---- */
+/* ---- wait.c, on pool.c: frees that wait ------------------------------------------------------ */
 
 /* Notes a use by another stream; makes a freed block wait for its users; completes frees whose
  * streams are done (all of them when wait). */
@@ -135,7 +135,7 @@ void torch_use_block(mt_policy *base, void *block, uint32_t stream);
 void torch_wait_for_users(torch *t, mt_block *b);
 void torch_process_waits(torch *t, bool wait);
 
-/* ---- expand.c, on pool.c: growable segments ---- */
+/* ---- expand.c, on pool.c: growable segments -------------------------------------------------- */
 
 /* A free mapped block of at least size bytes, out of its pool, from pages newly mapped;
  * MT_NO_MEMORY when a page is refused. Unmaps what is wholly free of b. */
@@ -143,7 +143,7 @@ mt_status torch_expand(torch *t, torch_pool *p, uint64_t size, uint32_t stream, 
                        mt_error *err);
 void torch_unmap(torch *t, mt_block *b);
 
-/* ---- release.c, on all three: memory goes back ---- */
+/* ---- release.c, on all three: memory goes back ----------------------------------------------- */
 
 /* Enough oversize blocks for a request (false: not enough); by age above the threshold; everything
  * that is wholly free. */

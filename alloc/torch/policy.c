@@ -188,8 +188,8 @@ static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t str
     return MT_OK;
 }
 
-/* All attempts, from the cheapest to the release of everything that is free. A rejection ends them.
- */
+/* All attempts, from the cheapest to the release of everything that is free. A rejection ends
+ * them. */
 static mt_status any_memory(torch *t, torch_pool *p, uint64_t size, uint32_t stream, mt_block **out,
                             mt_error *err) {
     const uint64_t *rejections = &t->stats.num_oom_rejections, before = *rejections;

@@ -16,8 +16,8 @@ static void release_block(torch *t, mt_block *b) {
         torch_stat_down(&t->stats.oversize_segments, 1);
 }
 
-/* Without a block large enough, releases oversize blocks from the largest down until their sum is.
- */
+/* Without a block large enough, releases oversize blocks from the largest down until their sum
+ * is. */
 static bool release_downwards(torch *t, mt_block *b, uint64_t wanted, uint32_t stream) {
     uint64_t sum = 0;
     while (b != NULL && sum < wanted && b->size >= t->options.max_split_size &&
@@ -79,8 +79,8 @@ void torch_collect(torch *t) {
     }
 }
 
-/* Releases the wholly free segments of a pool in order, then unmaps what is free in growable ones.
- */
+/* Releases the wholly free segments of a pool in order, then unmaps what is free in growable
+ * ones. */
 static void release_pool(torch *t, torch_pool *p) {
     uint64_t n = 0;
     mt_block **unmap = malloc((p->free.count + 1) * sizeof(mt_block *));

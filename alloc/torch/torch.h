@@ -37,8 +37,8 @@ typedef struct mt_torch_stats {
     int64_t max_split_size; /* -1: unlimited */
 } mt_torch_stats;
 
-/* The statistics of an allocator, current for as long as it is open; NULL: its policy is another.
- */
+/* The statistics of an allocator, current for as long as it is open; NULL: its policy is
+ * another. */
 const mt_torch_stats *mt_alloc_torch_stats(const mt_alloc *a);
 
 /* PyTorch's reset_peak_memory_stats: peaks fall to what is now. Nothing where the policy is

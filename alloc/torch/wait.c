@@ -2,8 +2,8 @@
  *
  * Each use by another stream is noted with the block. When the block is freed, one wait per such
  * stream joins the queue; waits that are over are taken off at the next request, stream by stream
- * in the order of PyTorch's table (torch_streams.h), and the free completes with the last of them.
- */
+ * in the order of PyTorch's table (torch_streams.h), and the free completes with the last of
+ * them. */
 #include "alloc/torch/internal.h"
 
 #include <stdlib.h>

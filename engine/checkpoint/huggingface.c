@@ -28,7 +28,7 @@ typedef struct huggingface {
     mt_stored *tensor; /* one for each row of the table */
 } huggingface;
 
-/* ---- paths -------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 /* The two files of a checkpoint; free() both. */
 typedef struct paths {
@@ -61,7 +61,7 @@ static mt_status paths_of(const char *path, paths *p, mt_error *err) {
     return mt_fail(err, MT_FAILED, "no memory for the names of a checkpoint's files");
 }
 
-/* ---- tensors ------------------------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static bool float_type(const char *type, mt_dtype *out) {
     const struct {
@@ -129,7 +129,7 @@ static mt_status find_tensors(huggingface *h, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- what is skipped ---------------------------------------------------------------------- */
+/* ---- what is skipped ------------------------------------------------------------------------- */
 
 typedef struct skipped {
     uint64_t mask_bytes, head_bytes, other_bytes;
@@ -218,7 +218,7 @@ static void describe(mt_checkpoint *ck, const char *path, const skipped *s) {
     append(ck, "%s)", s->mask_bytes + s->head_bytes + s->others > 0 ? " skipped" : "");
 }
 
-/* ---- the methods -------------------------------------------------------------------------- */
+/* ---- the methods ----------------------------------------------------------------------------- */
 
 static void huggingface_read(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint64_t first,
                              uint64_t rows, float *dst, int threads) {

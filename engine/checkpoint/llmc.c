@@ -34,7 +34,7 @@ typedef struct llmc {
     uint64_t start[GROUPS]; /* byte of the file where each group begins */
 } llmc;
 
-/* ---- the header --------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 /* Says what a file is that begins as no model does. */
 static mt_status not_a_model(const mt_mapped *file, int32_t magic, mt_error *err) {
@@ -118,7 +118,7 @@ static mt_status read_header(llmc *l, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- the groups --------------------------------------------------------------------------- */
+/* ---- the groups ------------------------------------------------------------------------------ */
 
 /* The group that row i of the table belongs to. */
 static uint32_t group_of(const mt_config *c, uint32_t i) {
@@ -154,7 +154,7 @@ static mt_status place_groups(llmc *l, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- the methods -------------------------------------------------------------------------- */
+/* ---- the methods ----------------------------------------------------------------------------- */
 
 static void llmc_read(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint64_t first,
                       uint64_t rows, float *dst, int threads) {

@@ -28,7 +28,7 @@ static const struct {
     { "F8_E8M0", 8 }, { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "F4", 4 },      { "C64", 64 },
 };
 
-/* ---- one tensor --------------------------------------------------------------------------- */
+/* ---- one tensor ------------------------------------------------------------------------------ */
 
 /* The tensor that is being read, and where to say what is wrong with it. */
 typedef struct entry {
@@ -130,7 +130,7 @@ static mt_status read_tensor(const entry *e, const json_t *value, mt_safetensor 
     return MT_OK;
 }
 
-/* ---- the header --------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static mt_status check_metadata(const mt_safetensors *f, json_t *metadata, mt_error *err) {
     const char *key;
@@ -170,7 +170,7 @@ static mt_status read_tensors(mt_safetensors *f, json_t *header, uint64_t data_a
     return MT_OK;
 }
 
-/* ---- the data ----------------------------------------------------------------------------- */
+/* ---- the data -------------------------------------------------------------------------------- */
 
 static int by_offset(const void *a, const void *b) {
     const mt_safetensor *x = a, *y = b;
@@ -203,7 +203,7 @@ static mt_status check_tiling(const mt_safetensors *f, uint64_t data_bytes, mt_e
     return MT_OK;
 }
 
-/* ---- the file ----------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static mt_status header_length(const mt_mapped *file, uint64_t *length, mt_error *err) {
     if (file->size < LENGTH_BYTES)

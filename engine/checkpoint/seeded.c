@@ -45,7 +45,7 @@ static recipe recipe_of(const char *name, uint64_t seed) {
     return r;
 }
 
-/* ---- filling ------------------------------------------------------------------------------ */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 /* Writes n elements from place i on. Adding an offset of 0 changes nothing: no u is -0. */
 static inline __attribute__((always_inline)) void fill(float *dst, uint32_t i, uint32_t n,
@@ -82,7 +82,7 @@ static fill_function *best_fill(void) {
     return fill_plain;
 }
 
-/* ---- the methods -------------------------------------------------------------------------- */
+/* ---- the methods ----------------------------------------------------------------------------- */
 
 static void seeded_read(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint64_t first,
                         uint64_t rows, float *dst, int threads) {

@@ -17,7 +17,7 @@ enum {
     SMALL = 1 << 17  /* elements below which one thread does it all */
 };
 
-/* ---- widening ----------------------------------------------------------------------------- */
+/* ---- widening -------------------------------------------------------------------------------- */
 
 static float float_of(uint32_t bits) {
     float value;
@@ -62,7 +62,7 @@ static void widen(float *dst, const unsigned char *src, mt_dtype dtype, size_t n
         widen_piece(dst + i, src + 2 * i, dtype, n - i < PIECE ? n - i : PIECE);
 }
 
-/* ---- rows --------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;

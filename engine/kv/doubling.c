@@ -5,9 +5,9 @@
  * three times the old cache is alive for a moment. Growth happens at the first layer of a step. */
 #include "engine/kv/kv.h"
 
-#include "base/size.h"
-
 #include <stdlib.h>
+
+#include "base/size.h"
 
 typedef struct doubling {
     mt_kv base;

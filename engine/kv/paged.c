@@ -6,9 +6,9 @@
  * memory, requested once at the first update (tag other). */
 #include "engine/kv/kv.h"
 
-#include "base/size.h"
-
 #include <stdlib.h>
+
+#include "base/size.h"
 
 typedef struct paged {
     mt_kv base;

@@ -28,7 +28,7 @@ struct mt_merges {
     size_t count; /* slots in use */
 };
 
-/* ------------------------------------------------------------------------------ the table */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 mt_merges *mt_merges_new(size_t count) {
     size_t slots = 16;
@@ -78,7 +78,7 @@ static const merge *merge_of(const mt_merges *m, int32_t left, int32_t right) {
     return e->left != -1 ? e : NULL;
 }
 
-/* --------------------------------------------------------------------------- short pieces */
+/* ---- short pieces ---------------------------------------------------------------------------- */
 
 /* The merge of lowest rank in ids, NULL when there is none. */
 static const merge *lowest(const mt_merges *m, const int32_t *ids, size_t n) {
@@ -108,7 +108,7 @@ static size_t merge_short(const mt_merges *m, int32_t *ids, size_t n) {
     return n;
 }
 
-/* ------------------------------------------------------------------- a heap of (rank, place) */
+/* ---- a heap of (rank, place) ----------------------------------------------------------------- */
 
 #define PLACE_BITS 40 /* a rank has 24 bits: MT_MERGES_MAX */
 
@@ -152,7 +152,7 @@ static uint64_t heap_pop(heap *h) {
     return least;
 }
 
-/* ---------------------------------------------------------------------------- long pieces */
+/* ---- long pieces ----------------------------------------------------------------------------- */
 
 typedef struct node {
     size_t previous, next; /* places, NONE at the ends */

@@ -39,7 +39,7 @@ struct mt_pieces {
     size_t at; /* end of the last piece */
 };
 
-/* -------------------------------------------------------------------------------- UTF-8 */
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 static bool in(unsigned char byte, unsigned least, unsigned most) {
     return byte >= least && byte <= most;
@@ -76,7 +76,7 @@ static void replace_invalid(unsigned char *text, size_t n) {
     }
 }
 
-/* ---------------------------------------------------------------------------- the pattern */
+/* ---- the pattern ----------------------------------------------------------------------------- */
 
 static mt_status library_error(int code, mt_error *err) {
     PCRE2_UCHAR text[200] = "";
@@ -110,7 +110,7 @@ void mt_splitter_close(mt_splitter *s) {
     free(s);
 }
 
-/* --------------------------------------------------------------------------------- pieces */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 mt_status mt_pieces_open(mt_pieces **out, const mt_splitter *s, const char *text, size_t n,
                          mt_error *err) {

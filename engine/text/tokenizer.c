@@ -43,7 +43,7 @@ static mt_status no_memory(const char *what, mt_error *err) {
     return mt_fail(err, MT_FAILED, "no host memory for %s", what);
 }
 
-/* ------------------------------------------------------------------------- text for messages */
+/* ---- text for messages ----------------------------------------------------------------------- */
 
 typedef struct shown {
     char text[96];
@@ -61,7 +61,7 @@ static shown show(const char *s, size_t n) {
     return out;
 }
 
-/* ------------------------------------------------------------------------------------ files */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 typedef struct file {
     const char *path;
@@ -110,7 +110,7 @@ static mt_status file_read(const char *path, file *f, mt_error *err) {
     return status;
 }
 
-/* ---------------------------------------------------------------------------------- symbols */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 #define CODES 324 /* code points of the symbols are below 256 + 68 */
 
@@ -157,7 +157,7 @@ static bool symbols_to_bytes(const alphabet *a, const char *s, size_t n, unsigne
     return true;
 }
 
-/* ------------------------------------------------------------------------------- vocab.json */
+/* ---- vocab.json ------------------------------------------------------------------------------ */
 
 static mt_status parse_vocabulary(const file *f, json_t **out, mt_error *err) {
     json_error_t e;
@@ -263,7 +263,7 @@ static mt_status read_tokens(mt_tokenizer *t, const char *path, json_t *vocab, m
     return find_bytes(t, &a, path, vocab, err);
 }
 
-/* ------------------------------------------------------------------------------- merges.txt */
+/* ---- merges.txt ------------------------------------------------------------------------------ */
 
 /* One line of the file, without its end. */
 typedef struct line {
@@ -350,7 +350,7 @@ static mt_status read_merges(mt_tokenizer *t, json_t *vocab, const file *f, mt_e
     return MT_OK;
 }
 
-/* ------------------------------------------------------------------------- open and close */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static mt_status read_both(mt_tokenizer *t, const file *vocab, const file *merges, mt_error *err) {
     json_t *json;
@@ -448,7 +448,7 @@ int32_t mt_tokenizer_end_of_text(const mt_tokenizer *t) {
     return t->end_of_text;
 }
 
-/* ----------------------------------------------------------------------- encode and decode */
+/* ---- encode and decode ----------------------------------------------------------------------- */
 
 /* Ids of n bytes of text, cut by pieces, to ids, which has room for n of them. */
 static mt_status encode_pieces(const mt_tokenizer *t, mt_pieces *pieces, const char *text, size_t n,

@@ -118,8 +118,8 @@ static void attend_block(const attention_call *a, uint32_t b, uint32_t h0, uint3
         }
 }
 
-/* One query: as many heads together as leave every thread something. More: one head, its queries.
- */
+/* One query: as many heads together as leave every thread something. More: one head, its
+ * queries. */
 static void cut(attention_call *a, int threads) {
     uint32_t share = (uint32_t)(((size_t)a->B * a->H + threads - 1) / threads);
     a->heads = a->T > 1 ? 1 : least(least(share, MT_ITEMS), a->H);

@@ -5,12 +5,12 @@
  * first, for all of it in one piece, and each buffer is then taken once, which leaves it mapped. */
 #include "kernels/cpu/blas.h"
 
-#include "base/size.h"
-
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "base/size.h"
 
 #define LIBRARY     "libopenblas.so.0"
 #define LIBRARY_MAP (64 * MT_MIB)  /* its code and data, and those of libgfortran */

@@ -4,13 +4,14 @@
  * parallel region names its own number of threads. BLAS runs on the same pool of threads, and its
  * setting, one for the process, is written before each of its products. */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu_isa.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "kernels/cpu_isa.h"
 
 #define MT_MOST_CPUS    8192
 #define MT_MOST_THREADS 1024

@@ -21,8 +21,8 @@ typedef struct mt_cpu {
     const mt_blas *blas;
 } mt_cpu;
 
-/* Below this many multiply-adds (or elements moved) one thread is done before a second has begun.
- */
+/* Below this many multiply-adds (or elements moved) one thread is done before a second has
+ * begun. */
 #define MT_CPU_SERIAL ((size_t)64 << 10)
 
 /* Calls chunk(context, i) for each i in [0, chunks): on all threads when the work is worth it. */

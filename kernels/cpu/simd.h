@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Places of the cache that an attention handles at a time: chunk i holds places 32 i .. 32 i + 31.
- */
+/* Places of the cache that an attention handles at a time: chunk i holds places 32 i .. 32 i +
+ * 31. */
 #define MT_CHUNK 32
 
 /* Heads of one query that are handled together at most. */
@@ -56,8 +56,8 @@ typedef struct mt_simd {
                    size_t column, uint32_t n, size_t D, float scale);
 
     /* The same for `heads` (up to MT_HEADS) neighbouring heads of one query, q, out and state side
-     * by side: the cache's rows are read in order, which is what memory is fast at. Same results.
-     */
+     * by side: the cache's rows are read in order, which is what memory is fast at. Same
+     * results. */
     void (*attend_heads)(float *out, mt_softmax *state, const float *q, const mt_chunk *chunk,
                          size_t column, uint32_t n, uint32_t heads, size_t D, float scale);
 

@@ -1,5 +1,5 @@
-/* simd_avx2.c - the inner loops in AVX2 with FMA: 8 lanes, 16 registers, lanes masked by vectors.
- */
+/* simd_avx2.c - the inner loops in AVX2 with FMA: 8 lanes, 16 registers, lanes masked by
+ * vectors. */
 #include "kernels/cpu/simd.h"
 
 #ifdef __x86_64__

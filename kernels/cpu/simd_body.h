@@ -32,8 +32,9 @@ INLINE void store_part(float *p, vec v, size_t n) {
         v_store_n(p, v, n);
 }
 
-/* ---- exp -----------------------------------------------------------------------------------
- * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of
+/* ---- exp ------------------------------------------------------------------------------------- */
+
+/* exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of
  * degree 7 (remainder below 0.1 ulp). ln 2 is split in two so that n * high is exact. Error below 1
  * ulp with FMA, 1.2 without. Where x < -87.3, and the result would hardly be a normal number, it is
  * 0. Above 88 it is anything; NaN gives NaN. */
@@ -56,8 +57,9 @@ INLINE vec v_exp(vec x) {
     return v_zero_below(v_mul(p, v_pow2(z)), x, v_set(EXP_LOWEST));
 }
 
-/* ---- linear --------------------------------------------------------------------------------
- * A dot product runs in 4 * LANES partial sums: element k goes to sum k mod 4 LANES, and the four
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+/* A dot product runs in 4 * LANES partial sums: element k goes to sum k mod 4 LANES, and the four
  * vectors and then their lanes are added as a tree. Nothing of that depends on R. */
 #define PREFETCH_AHEAD 3072 /* bytes */
 
@@ -135,8 +137,9 @@ TARGET static void finish(float *x, const float *b, size_t n, bool gelu) {
     }
 }
 
-/* ---- layernorm -----------------------------------------------------------------------------
- * Mean first, then the mean of squared distances, each in LANES partial sums added as a tree. */
+/* ---- layernorm ------------------------------------------------------------------------------- */
+
+/* Mean first, then the mean of squared distances, each in LANES partial sums added as a tree. */
 TARGET static void layernorm(float *out, const float *x, const float *w, const float *b, size_t C,
                              float epsilon) {
     vec sum = v_set(0), squares = v_set(0);
@@ -156,8 +159,9 @@ TARGET static void layernorm(float *out, const float *x, const float *w, const f
     }
 }
 
-/* ---- attention -----------------------------------------------------------------------------
- * A chunk's scores, their maximum, exp, and the weighted sum of values: the streamed softmax one
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* A chunk's scores, their maximum, exp, and the weighted sum of values: the streamed softmax one
  * chunk at a time. A score is summed in LANES partial sums; element d of out gathers the places in
  * order. Places past n get the score -infinity, and with it weight 0. */
 
@@ -280,7 +284,7 @@ TARGET static void attend_heads(float *out, mt_softmax *state, const float *q, c
         attend_heads_of(out, state, q, c, column, n, heads, D, scale);
 }
 
-/* ---- maximum ------------------------------------------------------------------------------- */
+/* ---- maximum --------------------------------------------------------------------------------- */
 TARGET static float largest(const float *x, size_t n) {
     vec top = v_set(-INFINITY);
     size_t i = 0;
@@ -292,7 +296,7 @@ TARGET static float largest(const float *x, size_t n) {
     return best;
 }
 
-/* ---- sum ------------------------------------------------------------------------------------ */
+/* ---- sum ------------------------------------------------------------------------------------- */
 TARGET static float sum_of(const float *x, size_t n) {
     vec acc[4] = { v_set(0), v_set(0), v_set(0), v_set(0) };
     size_t i = 0;

@@ -45,8 +45,7 @@ void mt_cuda_add_note(mt_cuda *c, const char *what, uint64_t before, uint64_t af
     n->calls++;
 }
 
-/* ---- the rest of the table --------------------------------------------------------------------
- */
+/* ---- the rest of the table ------------------------------------------------------------------- */
 
 static void range_begin(mt_device *, const char *name) {
     nvtxRangePushA(name);
@@ -123,8 +122,7 @@ static void fill_table(mt_device *d) {
     d->replay = mt_cuda_replay;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 int mt_cuda_devices(void) {
     int count = 0;

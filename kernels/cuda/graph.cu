@@ -1,8 +1,8 @@
 /* graph.cu - a decode step recorded once and launched many times.
  *
  * Everything in a step is the same from one token to the next but the place it stands at, and that
- * lies in device memory: 4 bytes that belong to the code, written by a kernel before each launch.
- */
+ * lies in device memory: 4 bytes that belong to the code, written by a kernel before each
+ * launch. */
 #include "kernels/cuda/state.h"
 
 static __device__ uint32_t place_now;

@@ -27,8 +27,7 @@ static __global__ void add_bias_gelu(float *out, const float *b, size_t count, u
         out[i] = gelu(out[i] + (b != NULL ? b[i % N] : 0.0f));
 }
 
-/* ---- cuBLAS's stream and workspace ------------------------------------------------------------
- */
+/* ---- cuBLAS's stream and workspace ----------------------------------------------------------- */
 
 mt_status mt_cuda_bind(mt_cuda *c, mt_error *err) {
     MT_CUDA_TRY(err, 0, cublasSetStream(c->blas, c->stream));
@@ -48,8 +47,7 @@ void mt_cuda_use_workspace(mt_device *d, void *ptr, size_t bytes) {
     mt_cuda_bind(c, &c->device.failure);
 }
 
-/* ---- products ---------------------------------------------------------------------------------
- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static void product(mt_cuda *c, float *out, const float *x, const float *W, uint32_t R, uint32_t N,
                     uint32_t K, float beta) {

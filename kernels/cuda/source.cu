@@ -29,8 +29,7 @@ struct cuda_source {
     bool driver_known;
 };
 
-/* ---- segments ---------------------------------------------------------------------------------
- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static mt_status no_memory(mt_source *s, uint64_t bytes, const char *call, mt_error *err) {
     return mt_fail(err, MT_NO_MEMORY,
@@ -83,8 +82,7 @@ static void cuda_give(mt_source *s, void *ptr, uint64_t bytes) {
     mt_source_uncount(s, bytes);
 }
 
-/* ---- growable segments -------------------------------------------------------------------------
- */
+/* ---- growable segments ----------------------------------------------------------------------- */
 
 template <class F> static mt_status find_call(F **call, const char *name, mt_error *err) {
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -204,8 +202,7 @@ static void cuda_release(mt_source *base, void *range, uint64_t bytes) {
                    s->driver.cuMemAddressFree(address(range, 0), mt_round_up(bytes, DRIVER_PAGE)));
 }
 
-/* ---- the driver's pool -------------------------------------------------------------------------
- */
+/* ---- the driver's pool ----------------------------------------------------------------------- */
 
 static mt_status pool_state(mt_source *base, uint64_t *reserved, uint64_t *used, mt_error *err) {
     cuda_source *s = (cuda_source *)base;
@@ -259,8 +256,7 @@ static mt_status open_pool(cuda_source *s, mt_error *err) {
     return MT_OK;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------
- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static mt_status device_used(mt_source *base, uint64_t *used, mt_error *err) {
     return mt_cuda_used(((cuda_source *)base)->c, used, err);

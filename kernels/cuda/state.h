@@ -2,17 +2,17 @@
  * functions that start a kernel, and the kernels' own helpers.
  *
  * All work goes to one stream. A kernel's place in the cache is a number, or, while a graph is
- * recorded, the number that lies in device memory (mt_place), so that one graph serves every step.
- */
+ * recorded, the number that lies in device memory (mt_place), so that one graph serves every
+ * step. */
 #ifndef MT_KERNELS_CUDA_STATE_H
 #define MT_KERNELS_CUDA_STATE_H
-
-#include "kernels/cuda/check.h"
-#include "kernels/cuda/launch.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/launch.h"
 
 extern "C" {
 #include "alloc/source.h"
@@ -40,7 +40,7 @@ struct mt_cuda {
     int major, minor;
 };
 
-/* ---- failures ------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static inline bool mt_cuda_failed(const mt_cuda *c) {
     return c->device.failure.status != MT_OK;
@@ -60,7 +60,7 @@ static inline bool mt_cuda_noted(mt_cuda *c, mt_status status) {
 void mt_cuda_launched(mt_cuda *c, const char *kernel, const char *file, int line);
 #define MT_LAUNCHED(c, kernel) mt_cuda_launched((c), kernel, __FILE__, __LINE__)
 
-/* ---- the device's memory -------------------------------------------------------------------- */
+/* ---- the device's memory --------------------------------------------------------------------- */
 
 /* Total minus free bytes of the device, of all programs together. */
 mt_status mt_cuda_used(mt_cuda *c, uint64_t *used, mt_error *err);
@@ -70,7 +70,7 @@ void mt_cuda_add_note(mt_cuda *c, const char *what, uint64_t before, uint64_t af
 
 mt_status mt_cuda_source(mt_source **out, mt_cuda *c, mt_error *err);
 
-/* ---- cuBLAS --------------------------------------------------------------------------------- */
+/* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
 /* Sets the stream, which gives the handle its own pool back, and then the caller's workspace. */
 mt_status mt_cuda_bind(mt_cuda *c, mt_error *err);

@@ -3,10 +3,10 @@
  * No buffer on the device is read or written, so addresses need not be memory at all. copy_out is
  * the one call with an effect: it writes zeros to the host's buffer, so that what a caller reads
  * back is defined. */
-#include "kernels/device.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "kernels/device.h"
 
 static void none_copy_in(mt_device *d, void *dst, const void *host, size_t bytes) {
     (void)d, (void)dst, (void)host, (void)bytes;

@@ -1,9 +1,10 @@
 /* timed.c - see timed.h. */
 #include "kernels/timed/timed.h"
 
-#include "base/clock.h"
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
 
 #define RANGES 8 /* that nest */
 

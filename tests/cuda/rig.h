@@ -55,8 +55,7 @@ static inline bool quick(void) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh_device, nothing_left)
 
-/* ---- an engine on some back end ----------------------------------------------------------------
- */
+/* ---- an engine on some back end -------------------------------------------------------------- */
 
 typedef enum rig_kind { ON_CUDA, ON_CPU, ON_NOTHING } rig_kind;
 

@@ -10,8 +10,7 @@
 static const char *const strategies[] = { "concat",      "concat-tuple", "static",
                                           "doubling:16", "paged:16",     "none" };
 
-/* ---- logits ------------------------------------------------------------------------------------
- */
+/* ---- logits ---------------------------------------------------------------------------------- */
 
 static float *logits_of(rig *r) {
     size_t n = (size_t)r->engine->logits_rows * r->model->config.vocab;
@@ -95,8 +94,7 @@ static void logits_of_a_seeded_model_are_the_cpus(void **state) {
     against_cpu(NULL, &c, quick() ? 20 : 68); /* 64 steps and more */
 }
 
-/* ---- events -------------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void same_events(const rig *a, const rig *b, const char *policy, const char *kv) {
     if (a->events != b->events)

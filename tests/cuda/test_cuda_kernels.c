@@ -10,8 +10,7 @@ static const uint32_t sizes[] = { 1, 31, 32, 33, 767, 768, 769, 1024 };
 static const uint32_t blocks[] = { 0, 32, 96, 1024 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* ---- two devices and what lies in their memory --------------------------------------------------
- */
+/* ---- two devices and what lies in their memory ----------------------------------------------- */
 
 typedef struct pair {
     mt_cuda_backend cuda;

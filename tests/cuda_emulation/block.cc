@@ -54,7 +54,7 @@ std::vector<std::unique_ptr<Fiber>> fibers; /* all there are */
 std::vector<Fiber *> idle;
 Fiber *fiber; /* the one that runs */
 
-/* ---- the threads ---------------------------------------------------------------------------- */
+/* ---- the threads ----------------------------------------------------------------------------- */
 
 /* Sets threadIdx for the next thread; false when all were started. */
 bool take_thread() {
@@ -133,7 +133,7 @@ void go_on(unsigned thread) {
     fiber->resume();
 }
 
-/* ---- warps ---------------------------------------------------------------------------------- */
+/* ---- warps ----------------------------------------------------------------------------------- */
 
 bool same_place(const mt_place &a, const mt_place &b) {
     return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
@@ -203,7 +203,7 @@ bool release_warps() {
     return any;
 }
 
-/* ---- the block ------------------------------------------------------------------------------ */
+/* ---- the block ------------------------------------------------------------------------------- */
 
 template <class F> void each_waiting(F visit) {
     for (unsigned warp = 0; warp * LANES < threads; warp++)
@@ -297,7 +297,7 @@ void free_fibers() {
 
 } // namespace emulation
 
-/* ---- what kernels call ---------------------------------------------------------------------- */
+/* ---- what kernels call ----------------------------------------------------------------------- */
 
 using namespace emulation;
 

@@ -135,7 +135,7 @@ void reset_calls() {
 
 using namespace emulation;
 
-/* ---- errors --------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaGetLastError() {
     cudaError_t error = cudaPeekAtLastError();
@@ -182,7 +182,7 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- control -------------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 bool mt_emulation_fail(const char *api, uint64_t n, int code) {
     read_environment();

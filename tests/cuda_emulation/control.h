@@ -25,7 +25,7 @@ extern "C" {
  * the environment's not among them. What a program still holds is no longer valid. */
 void mt_emulation_reset(void);
 
-/* ---- the device ----------------------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
 void mt_emulation_set_capacity(uint64_t bytes);         /* 48 GiB */
 void mt_emulation_set_capability(int major, int minor); /* 8.6; 8.0, 8.9, 9.0 */
@@ -34,7 +34,7 @@ void mt_emulation_set_context_bytes(uint64_t bytes);    /* 256 MiB, taken by the
 void mt_emulation_set_kernel_bytes(uint64_t bytes);     /* 256 KiB, by each kernel's first launch */
 void mt_emulation_set_other_process_bytes(uint64_t bytes); /* 0, taken now */
 
-/* ---- failures ------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 /* The n-th call of api from now on (1 is the next) returns code, once. api NULL counts calls of
  * any. Code 0 stands for the unknown or internal error of its library. False: no such api, or n 0.
@@ -54,7 +54,7 @@ uint64_t mt_emulation_faults(void);
 const char *mt_emulation_last_fault(void);
 void mt_emulation_set_quiet(bool quiet);
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* What the device's used bytes (cudaMemGetInfo: total - free) are made of. */
 typedef struct mt_emulation_usage {
@@ -92,7 +92,7 @@ mt_emulation_live mt_emulation_get_live(void);
 /* The sum of those counts; prints each that is not 0, and each allocation. */
 size_t mt_emulation_print_leaks(FILE *out);
 
-/* ---- cuBLAS --------------------------------------------------------------------------------- */
+/* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
 /* The workspace that the last product used. */
 typedef struct mt_emulation_workspace {
@@ -112,7 +112,7 @@ void mt_emulation_set_scratch(size_t bytes);
 /* Products fail with CUBLAS_STATUS_ALLOC_FAILED when their workspace is smaller (0). */
 void mt_emulation_set_workspace_needed(size_t bytes);
 
-/* ---- NVTX ----------------------------------------------------------------------------------- */
+/* ---- NVTX ------------------------------------------------------------------------------------ */
 
 /* The i-th range pushed since the start: its name, and its depth (0 the outermost); NULL past the
  * last. */

@@ -46,7 +46,7 @@ void reset_cublas() {
 
 namespace {
 
-/* ---- handles -------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 cublasStatus_t create(cublasHandle_t *handle) {
     auto context = std::make_unique<cublasContext>();
@@ -72,7 +72,7 @@ template <class F> cublasStatus_t with(Api api, cublasHandle_t handle, F work) {
         api, [&] { return handles.count(handle) ? work() : CUBLAS_STATUS_NOT_INITIALIZED; });
 }
 
-/* ---- workspaces ----------------------------------------------------------------------------- */
+/* ---- workspaces ------------------------------------------------------------------------------ */
 
 /* What the next product uses, and what must live as long as it can be replayed. */
 struct Scratch {
@@ -95,7 +95,7 @@ bool choose(cublasHandle_t handle, Scratch *scratch) {
     return true;
 }
 
-/* ---- products ------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 struct Operand {
     const char *name;
@@ -196,7 +196,7 @@ bool rounds(cublasHandle_t handle, cublasComputeType_t compute) {
 
 } // namespace
 
-/* ---- the calls ------------------------------------------------------------------------------ */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 cublasStatus_t cublasCreate(cublasHandle_t *handle) {
     return cublas_call(API_cublasCreate, [&] { return create(handle); });

@@ -90,7 +90,7 @@ void reset_device() {
 
 using namespace emulation;
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceCount(int *count) {
     return runtime_call(API_cudaGetDeviceCount, [&] {
@@ -218,7 +218,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     });
 }
 
-/* ---- control -------------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 void mt_emulation_set_capacity(uint64_t bytes) {
     read_environment();

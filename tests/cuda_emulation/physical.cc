@@ -64,7 +64,7 @@ int memory_file() {
     return file;
 }
 
-/* ---- addresses ------------------------------------------------------------------------------ */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 CUresult reserve(CUdeviceptr *ptr, uint64_t bytes, uint64_t alignment) {
     if (!whole_pages(bytes) || (alignment & (alignment - 1)))
@@ -105,7 +105,7 @@ CUresult free_addresses(CUdeviceptr ptr, uint64_t bytes) {
     return CUDA_SUCCESS;
 }
 
-/* ---- physical memory ------------------------------------------------------------------------ */
+/* ---- physical memory ------------------------------------------------------------------------- */
 
 /* Extends the file by bytes of 0xff. */
 bool extend_file(uint64_t bytes) {
@@ -163,7 +163,7 @@ CUresult release(CUmemGenericAllocationHandle handle) {
     return CUDA_SUCCESS;
 }
 
-/* ---- mappings ------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 bool inside_reservation(CUdeviceptr ptr, uint64_t bytes) {
     auto it = reservations.upper_bound(ptr);

@@ -74,7 +74,7 @@ cudaMemPool_t the_default() {
     return default_pool;
 }
 
-/* ---- chunks --------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 Chunk *add_chunk(cudaMemPool_t pool, uint64_t bytes) {
     if (pool->limit && pool->reserved.now + bytes > pool->limit)
@@ -106,7 +106,7 @@ void trim(cudaMemPool_t pool, uint64_t keep) {
     }
 }
 
-/* ---- blocks --------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 struct Place {
     Chunk *chunk = nullptr;
@@ -208,7 +208,7 @@ cudaError_t destroy(cudaMemPool_t pool) {
     return cudaSuccess;
 }
 
-/* ---- attributes ----------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 cudaError_t get_attribute(cudaMemPool_t pool, cudaMemPoolAttr attr, uint64_t *value) {
     switch (attr) {

@@ -112,7 +112,7 @@ void mt_emulation_reset() {
     reset_calls();
 }
 
-/* ---- what is left --------------------------------------------------------------------------- */
+/* ---- what is left ---------------------------------------------------------------------------- */
 
 mt_emulation_live mt_emulation_get_live() {
     mt_emulation_live live = {};

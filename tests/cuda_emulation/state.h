@@ -15,7 +15,7 @@ namespace emulation {
 
 const uint64_t PAGE = 2 << 20; /* the driver's */
 
-/* ---- device.cc: settings, and who uses how many of the device's bytes ----------------------- */
+/* ---- device.cc: settings, and who uses how many of the device's bytes ------------------------ */
 
 enum Use {
     USE_CONTEXT,
@@ -61,8 +61,8 @@ void reset_calls();
  * aligned. NULL when the system has no memory. */
 void *fence_map(uint64_t bytes);
 
-/* Ends it. False when bytes around the piece were written. Its addresses stay unreadable a while.
- */
+/* Ends it. False when bytes around the piece were written. Its addresses stay unreadable a
+ * while. */
 bool fence_unmap(void *ptr, uint64_t bytes);
 
 /* Fills a part of such memory with NaNs again, giving pages back where it can. */
@@ -70,8 +70,7 @@ void fill_with_nan(void *ptr, uint64_t bytes);
 
 uint64_t round_up(uint64_t bytes, uint64_t to);
 
-/* ---- ranges.cc: the device memory that is live ------------------------------------------------
- */
+/* ---- ranges.cc: the device memory that is live ----------------------------------------------- */
 
 enum RangeKind { RANGE_SEGMENT, RANGE_POOL, RANGE_MAPPING, RANGE_LIBRARY, RANGE_KINDS };
 
@@ -82,8 +81,7 @@ bool range_touches(const void *ptr, uint64_t bytes);                 /* some of 
 size_t range_count(RangeKind kind);
 void reset_ranges();
 
-/* ---- streams and graphs -----------------------------------------------------------------------
- */
+/* ---- streams and graphs ---------------------------------------------------------------------- */
 
 /* Work in stream order: done at once, or kept while the stream is captured. */
 typedef std::function<cudaError_t()> Work;
@@ -103,8 +101,7 @@ void reset_streams();
 void reset_events();
 void reset_graphs();
 
-/* ---- the rest ----------------------------------------------------------------------------------
- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 void sync_pools(); /* at each wait for the device: pools release what is above their threshold */
 size_t pool_count();

@@ -58,7 +58,7 @@ cublasStatus_t multiply(cublasHandle_t handle, Small &s, float alpha = 1, float 
                        &beta, s.C, s.m);
 }
 
-/* ---- products ------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 void test_sgemm(void **) {
     cublasHandle_t handle = create();
@@ -161,7 +161,7 @@ void test_versions(void **) {
     OK(cublasDestroy(handle));
 }
 
-/* ---- workspaces ----------------------------------------------------------------------------- */
+/* ---- workspaces ------------------------------------------------------------------------------ */
 
 /* Bytes of the pool that a new handle takes. */
 uint64_t pool_bytes() {
@@ -276,7 +276,7 @@ void test_bad_workspaces(void **) {
     OK(cublasDestroy(handle));
 }
 
-/* ---- captured products ---------------------------------------------------------------------- */
+/* ---- captured products ----------------------------------------------------------------------- */
 
 /* Captures one product; what the graph takes from the device. */
 uint64_t captured_bytes(cublasHandle_t handle, cudaStream_t stream, Small &s) {

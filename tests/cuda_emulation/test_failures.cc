@@ -242,7 +242,7 @@ size_t live() {
 
 const int CODE = 400; /* no call here returns it by itself; cuBLAS's codes are only numbers too */
 
-/* ---- each call ------------------------------------------------------------------------------ */
+/* ---- each call ------------------------------------------------------------------------------- */
 
 void test_each_taking_call(void **) {
     for (const auto &[name, call] : taking_calls()) {
@@ -292,7 +292,7 @@ void test_every_call_is_tested(void **) {
     assert_int_equal(n, tested.size());
 }
 
-/* ---- which call ----------------------------------------------------------------------------- */
+/* ---- which call ------------------------------------------------------------------------------ */
 
 void test_nth_call(void **) {
     void *p;
@@ -325,7 +325,7 @@ void test_nth_of_any(void **) {
     }
 }
 
-/* ---- the environment ------------------------------------------------------------------------ */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 /* Runs this in a child that reads the environment afresh; how it ends. */
 int run_with(const char *settings, const char *what) {

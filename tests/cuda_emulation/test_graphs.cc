@@ -23,7 +23,7 @@ cudaStreamCaptureStatus status(cudaStream_t stream) {
     return s;
 }
 
-/* ---- replay --------------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 void test_replay(void **) {
     cudaStream_t stream = new_stream();
@@ -81,7 +81,7 @@ void test_copy_from_freed_memory(void **) {
     OK(cudaStreamDestroy(stream));
 }
 
-/* ---- what spoils a capture ------------------------------------------------------------------ */
+/* ---- what spoils a capture ------------------------------------------------------------------- */
 
 /* Calls it during a capture and expects a spoilt one. */
 void spoils(cudaError_t code, const std::function<cudaError_t(cudaStream_t)> &call,
@@ -170,7 +170,7 @@ void test_capture_misuse(void **) {
     GIVES(cudaErrorInvalidResourceHandle, cudaStreamSynchronize(stream));
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 void test_events(void **) {
     cudaStream_t stream = new_stream();
@@ -206,7 +206,7 @@ void test_events(void **) {
     OK(cudaStreamDestroy(stream));
 }
 
-/* ---- named ranges --------------------------------------------------------------------------- */
+/* ---- named ranges ---------------------------------------------------------------------------- */
 
 void test_named_ranges(void **) {
     int depth;

@@ -5,7 +5,7 @@
 
 namespace {
 
-/* ---- where a thread is ---------------------------------------------------------------------- */
+/* ---- where a thread is ----------------------------------------------------------------------- */
 
 __global__ void write_index(unsigned *out, bool meet) {
     if (meet)
@@ -76,7 +76,7 @@ void test_configuration(void **) {
     GIVES(cudaErrorInvalidResourceHandle, cudaGetLastError());
 }
 
-/* ---- shared memory -------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 /* out[block] = sum of in[block * n ... + n), by halving. */
 __global__ void sum_by_halves(float *out, const float *in) {
@@ -146,7 +146,7 @@ void test_shared_fence(void **) {
 #endif
 }
 
-/* ---- shuffles ------------------------------------------------------------------------------- */
+/* ---- shuffles -------------------------------------------------------------------------------- */
 
 struct Shuffled {
     float down, up, xored, indexed;
@@ -260,7 +260,7 @@ void test_part_of_a_warp(void **) {
     OK(cudaFree(out));
 }
 
-/* ---- threads that leave or diverge ---------------------------------------------------------- */
+/* ---- threads that leave or diverge ----------------------------------------------------------- */
 
 __global__ void some_exit(int *out, unsigned stay) {
     __shared__ int count;
@@ -350,7 +350,7 @@ void test_divergence(void **) {
     OK(cudaFree(out));
 }
 
-/* ---- the rest of the language --------------------------------------------------------------- */
+/* ---- the rest of the language ---------------------------------------------------------------- */
 
 __global__ void arithmetic(float *out, const float4 *in) {
     const float4 v = __ldg(in);

@@ -39,8 +39,8 @@ inline void permit([[maybe_unused]] const void *p, [[maybe_unused]] size_t bytes
 #endif
 }
 
-/* Before and after a switch to another stack; fake is where the leaving side keeps its fake stack.
- */
+/* Before and after a switch to another stack; fake is where the leaving side keeps its fake
+ * stack. */
 inline void leave_stack([[maybe_unused]] void **fake, [[maybe_unused]] const void *bottom,
                         [[maybe_unused]] size_t bytes) {
 #ifdef MT_EMULATION_ASAN

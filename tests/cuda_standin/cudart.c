@@ -77,8 +77,7 @@ void standin_library(int64_t change) {
     g.used += (size_t)change;
 }
 
-/* ---- pieces of memory -------------------------------------------------------------------------
- */
+/* ---- pieces of memory ------------------------------------------------------------------------ */
 
 static piece *find(uintptr_t at) {
     size_t i = (at >> 9) * 0x9e3779b97f4a7c15u >> 46 & (TABLE - 1);
@@ -190,8 +189,7 @@ cudaError_t cudaFreeHost(void *p) {
     return cudaSuccess;
 }
 
-/* ---- the driver's pool --------------------------------------------------------------------------
- */
+/* ---- the driver's pool ----------------------------------------------------------------------- */
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props) {
     (void)props;

@@ -3,8 +3,7 @@
  * A program includes <cuda_runtime.h>; the order of -I decides whether it gets NVIDIA's header or
  * this one. Names and values are those of the runtime, the declarations are our own. Usable from C
  * (calls only) and from C++ (calls, the kernel language and the overloads that take typed
- * pointers).
- */
+ * pointers). */
 #ifndef MT_EMULATION_CUDA_RUNTIME_H
 #define MT_EMULATION_CUDA_RUNTIME_H
 
@@ -25,7 +24,7 @@ extern "C" {
 #define MT_DEFAULT(value)
 #endif
 
-/* ---- types ---------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 typedef enum cudaError MT_ENUM_INT {
 #define MT_ERROR(name, value, text) name = value,
@@ -119,7 +118,7 @@ typedef enum cudaDriverEntryPointQueryResult {
 #define cudaEnableLegacyStream   0x01
 #define cudaGraphInstantiateNone 0
 
-/* ---- memory pools --------------------------------------------------------------------------- */
+/* ---- memory pools ---------------------------------------------------------------------------- */
 
 typedef enum cudaMemPoolAttr MT_ENUM_INT {
     cudaMemPoolReuseFollowEventDependencies = 1,
@@ -174,7 +173,7 @@ cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t bytes, cudaMemPool_t pool
                                     cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream);
 
-/* ---- device and errors ---------------------------------------------------------------------- */
+/* ---- device and errors ----------------------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
@@ -197,7 +196,7 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned i
                                  unsigned long long flags,
                                  enum cudaDriverEntryPointQueryResult *result MT_DEFAULT(NULL));
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **ptr, size_t bytes);
 cudaError_t cudaFree(void *ptr);
@@ -216,7 +215,7 @@ cudaError_t cudaMemset(void *ptr, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *ptr, int value, size_t bytes,
                             cudaStream_t stream MT_DEFAULT(NULL));
 
-/* ---- streams, events, graphs ---------------------------------------------------------------- */
+/* ---- streams, events, graphs ----------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags);
@@ -240,7 +239,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
-/* ---- kernels -------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attr, int value);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,

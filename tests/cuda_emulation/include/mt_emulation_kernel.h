@@ -22,7 +22,7 @@
  * first values are those the block before left. For a dynamic size see MT_DYNAMIC_SHARED. */
 #define __shared__ static
 
-/* ---- types ---------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 struct uint3 {
     unsigned int x, y, z;
@@ -67,13 +67,13 @@ inline int4 make_int4(int x, int y, int z, int w) {
     return { x, y, z, w };
 }
 
-/* ---- where a thread is ---------------------------------------------------------------------- */
+/* ---- where a thread is ----------------------------------------------------------------------- */
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
 
-/* ---- meeting the other threads -------------------------------------------------------------- */
+/* ---- meeting the other threads --------------------------------------------------------------- */
 
 enum mt_shuffle { MT_SHUFFLE_INDEX, MT_SHUFFLE_UP, MT_SHUFFLE_DOWN, MT_SHUFFLE_XOR };
 
@@ -138,7 +138,7 @@ inline void __threadfence() {}
 
 inline void __threadfence_block() {}
 
-/* ---- atomics: threads never run at the same time, so plain ones do -------------------------- */
+/* ---- atomics: threads never run at the same time, so plain ones do --------------------------- */
 
 template <class T> T mt_emulation_exchange(T *at, T value) {
     T old = *at;
@@ -178,7 +178,7 @@ inline unsigned long long atomicMax(unsigned long long *at, unsigned long long v
     return mt_emulation_exchange(at, value > *at ? value : *at);
 }
 
-/* ---- arithmetic ----------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------------------ */
 
 template <class T> T __ldg(const T *at) {
     return *at;

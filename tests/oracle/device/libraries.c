@@ -1,7 +1,7 @@
 /* libraries.c - cuBLAS, cuBLASLt and the management library, as far as PyTorch needs an answer.
  *
- * Handles and descriptions are opaque; of the libraries' headers (which fill packages of hundreds of
- * megabytes) nothing is needed but the layout of one answer. */
+ * Handles and descriptions are opaque; of the libraries' headers (which fill packages of hundreds
+ * of megabytes) nothing is needed but the layout of one answer. */
 #include <cuda.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define UNUSED __attribute__((unused))
 
-/* ---- cuBLAS and cuBLASLt: handles and modes ------------------------------------------------- */
+/* ---- cuBLAS and cuBLASLt: handles and modes -------------------------------------------------- */
 
 enum { SUCCESS, ALLOC_FAILED = 3 };
 
@@ -82,7 +82,7 @@ int cublasLtMatmulPreferenceDestroy(void *p) {
     return end(p);
 }
 
-/* ---- cuBLASLt: one algorithm that always fits and needs no workspace ------------------------ */
+/* ---- cuBLASLt: one algorithm that always fits and needs no workspace ------------------------- */
 
 typedef struct heuristic {
     uint64_t algorithm[8];
@@ -104,7 +104,7 @@ int cublasLtMatmulAlgoGetHeuristic(UNUSED void *h, UNUSED void *d, UNUSED void *
     return SUCCESS;
 }
 
-/* ---- the management library: asked before expandable segments and after a refusal ----------- */
+/* ---- the management library: asked before expandable segments and after a refusal ------------ */
 
 #define NVML_SUCCESS       0
 #define NVML_NOT_SUPPORTED 3

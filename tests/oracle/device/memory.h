@@ -45,7 +45,7 @@ bool device_holds(const void *at);
 /* Whether events stay unfinished. */
 bool device_held(void);
 
-/* ---- for the recorder --------------------------------------------------------------------- */
+/* ---- for the recorder ------------------------------------------------------------------------ */
 
 /* The driver calls since the last time, separated by blanks, as the recordings write them:
  * M bytes, F segment, R bytes, A segment, P and U segment+offset:bytes, X and x bytes (refused).

@@ -23,8 +23,7 @@ static cudaError_t result(cudaError_t e) {
     return e;
 }
 
-/* ---- errors -------------------------------------------------------------------------------------
- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaGetLastError(void) {
     cudaError_t e = last_error;
@@ -46,8 +45,7 @@ const char *cudaGetErrorName(cudaError_t e) {
     return cudaGetErrorString(e);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **p, size_t bytes) {
     *p = bytes > 0 ? device_malloc(bytes) : NULL;
@@ -98,8 +96,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void
     return cudaSuccess;
 }
 
-/* ---- the device ---------------------------------------------------------------------------------
- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
 cudaError_t cudaGetDeviceCount(int *n) {
     *n = 1;
@@ -230,8 +227,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, UNUSED int
     return cudaSuccess;
 }
 
-/* ---- streams and events -------------------------------------------------------------------------
- */
+/* ---- streams and events ---------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, UNUSED unsigned flags,
                                          UNUSED int priority) {
@@ -276,8 +272,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
     return cudaSuccess;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------
- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static __thread struct {
     dim3 grid, block;
@@ -337,8 +332,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f,
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(n, f, threads, shared, 0);
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------
- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, UNUSED CUdevice d) {
     *value = attribute((int)a);
