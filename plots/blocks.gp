@@ -59,7 +59,6 @@ set tmargin at screen 0.47
 set bmargin at screen 0.115
 b = first
 while (b <= last * 1.01) {
-    size_word = bytes(b)
     set xtics add (sprintf("%g %s", b / unit(b), unit_name(b)) b)
     b = b * 2
 }
