@@ -43,6 +43,13 @@ extern const cli_option cli_shape_rows[], cli_generation_rows[], cli_machine_row
         cli_machine_rows, at                                                                       \
     }
 
+/* A policy as it is opened, to be freed: without white space where PyTorch skips it, and with the
+ * settings of PyTorch's environment variables where torch:env asks for them. */
+mt_status cli_policy_spec(char **out, const char *spec, mt_error *err);
+
+/* On stderr, each note once, unless quiet: what is special about an allocator's settings. */
+void cli_policy_notes(const mt_alloc *a, bool quiet);
+
 /* Lists for the help: of policies; of these and cache strategies. */
 void cli_list_policies(FILE *out);
 void cli_list_memory(FILE *out);

@@ -24,6 +24,9 @@ typedef struct cli_list {
  * option, for messages. At most 4096 values. */
 mt_status cli_list_read(cli_list *l, const char *name, const char *text,
                         int (*is_head)(const char *word), mt_error *err);
+/* A list of policies, each as cli_policy_spec makes it. */
+mt_status cli_policy_list(cli_list *l, const char *text, mt_error *err);
+
 void cli_list_free(cli_list *l);
 
 #endif

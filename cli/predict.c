@@ -18,7 +18,6 @@
 #include "reports/summary.h"
 
 #define DEFAULT_CTX 1024
-#define SPEC_MOST   2048
 
 static const char doc[] =
     "Prints what torch.cuda's memory counters would show after each token of greedy "
@@ -129,35 +128,6 @@ static mt_status read_model(mt_config *c, const predict_options *o, mt_error *er
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
-/* The policy: what --policy says, else what the environment says in PyTorch's words. A variable
- * that is set to nothing counts. */
-static mt_status write_policy(char spec[SPEC_MOST], const predict_options *o, mt_error *err) {
-    const char *settings = getenv("PYTORCH_CUDA_ALLOC_CONF");
-    if (settings == NULL)
-        settings = getenv("PYTORCH_ALLOC_CONF");
-    if (o->policy != NULL && strcmp(o->policy, "torch:env") != 0) {
-        size_t n = strcspn(o->policy, ",");
-        if (n != 5 || strncmp(o->policy, "torch", 5) != 0)
-            return mt_fail(err, MT_BAD, "--policy %.200s: expected torch[,OPTION:VALUE...]",
-                           o->policy);
-        settings = o->policy[n] == ',' ? o->policy + n + 1 : NULL;
-    }
-    if (settings == NULL)
-        settings = "";
-    settings += strspn(settings, " ");
-    char release[8];
-    cli_word(RELEASES, o->release, release, sizeof release);
-    int n = snprintf(spec, SPEC_MOST, "torch,version:%s%s", release, *settings != '\0' ? "," : "");
-    if (strlen(settings) + (size_t)n >= SPEC_MOST)
-        return mt_fail(err, MT_BAD, "the allocator's settings are longer than %d bytes",
-                       SPEC_MOST - 64);
-    for (; *settings != '\0'; settings++)
-        if (*settings != ' ') /* PyTorch skips blanks */
-            spec[n++] = *settings;
-    spec[n] = '\0';
-    return MT_OK;
-}
-
 static mt_status read_workspaces(mt_predict_options *hf, mt_error *err) {
     mt_predict_environment e = {
         .blas_config = getenv("CUBLAS_WORKSPACE_CONFIG"),
@@ -200,10 +170,31 @@ static mt_status read_contexts(predict *p, mt_error *err) {
     return status;
 }
 
+/* Opens the policy that --policy or the environment names, as the release of --torch has it. */
+static mt_status open_policy(predict *p, mt_error *err) {
+    const predict_options *o = &p->o;
+    const mt_policy_traits *traits = mt_policy_find(o->policy);
+    char release[8], *spec, *whole;
+    if (traits == NULL || !traits->pytorch)
+        return mt_fail(err, MT_BAD, "--policy %.200s: expected torch[,OPTION:VALUE...]", o->policy);
+    cli_word(RELEASES, o->release, release, sizeof release);
+    MT_TRY(cli_policy_spec(&spec, o->policy, err));
+    const char *rest = spec + strlen(traits->name), *comma = *rest != '\0' ? "," : "";
+    mt_status status = mt_no_memory(err, "a policy");
+    if (asprintf(&whole, "%s,version:%s%s%s", traits->name, release, comma,
+                 *rest != '\0' ? rest + 1 : "") >= 0) {
+        status = mt_alloc_open(&p->alloc, p->source, whole, err);
+        free(whole);
+    }
+    free(spec);
+    if (status == MT_OK)
+        cli_policy_notes(p->alloc, false);
+    return status;
+}
+
 static mt_status prepare(predict *p, mt_error *err) {
     const predict_options *o = &p->o;
     mt_predict_options *hf = &p->hf;
-    char spec[SPEC_MOST];
     MT_TRY(read_model(&hf->model, o, err));
     uint32_t most = hf->model.positions < DEFAULT_CTX ? hf->model.positions : DEFAULT_CTX;
     hf->attn = (mt_predict_attn)o->attn;
@@ -217,9 +208,8 @@ static mt_status prepare(predict *p, mt_error *err) {
     MT_TRY(read_contexts(p, err));
     MT_TRY(read_workspaces(hf, err));
     MT_TRY(mt_predict_check(hf, err));
-    MT_TRY(write_policy(spec, o, err));
     MT_TRY(mt_source_sim(&p->source, o->capacity ? o->capacity : CLI_CAPACITY, 2 * MT_MIB, err));
-    return mt_alloc_open(&p->alloc, p->source, spec, err);
+    return open_policy(p, err);
 }
 
 static void say_model(const mt_config *c, const char *name) {
@@ -311,7 +301,9 @@ static mt_status run(predict *p, mt_error *err) {
 }
 
 int cli_predict(int argc, char **argv) {
-    predict p = { .o = { .model = "gpt2", .release = MT_TORCH_2_15, .capability = 1 } };
+    predict p = {
+        .o = { .model = "gpt2", .policy = "torch:env", .release = MT_TORCH_2_15, .capability = 1 }
+    };
     mt_error err = { 0 };
     cli_parse(&usage, argc, argv, &p.o);
     mt_status status = prepare(&p, &err);

@@ -151,10 +151,6 @@ typedef struct session {
     mt_reader *in;
 } session;
 
-static int is_policy(const char *word) {
-    return mt_policy_find(word) != NULL;
-}
-
 static mt_status open_alloc(session *s, const char *policy, uint64_t capacity, uint64_t granularity,
                             mt_error *err) {
     size_t i = s->n;
@@ -171,6 +167,7 @@ static mt_status open_policies(session *s, mt_error *err) {
         if (o->summary != 0 && mt_alloc_torch_stats(s->alloc[i]) == NULL)
             return mt_fail(err, MT_BAD, "--summary needs the torch policy, not %.100s",
                            s->policies.value[i]);
+        cli_policy_notes(s->alloc[i], o->quiet);
         mt_meter_start(&s->meter[i], s->alloc[i]);
     }
     return MT_OK;
@@ -178,7 +175,7 @@ static mt_status open_policies(session *s, mt_error *err) {
 
 static mt_status open_session(session *s, mt_error *err) {
     const char *policy = s->o->policy != NULL ? s->o->policy : "torch";
-    MT_TRY(cli_list_read(&s->policies, "policy", policy, is_policy, err));
+    MT_TRY(cli_policy_list(&s->policies, policy, err));
     size_t most = s->policies.count + 1;
     s->source = calloc(most, sizeof(mt_source *));
     s->alloc = calloc(most, sizeof(mt_alloc *));

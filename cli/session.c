@@ -150,31 +150,28 @@ static mt_status read_workspace(cli_session *s, mt_error *err) {
     return MT_OK;
 }
 
-/* torch:env is the torch policy with the options of PyTorch's environment variables. */
-static const char *policy_spec(const cli_session *s, char *buffer, size_t room) {
-    if (strcmp(s->o.policy, "torch:env") != 0)
-        return s->o.policy;
-    const char *conf = getenv("PYTORCH_CUDA_ALLOC_CONF");
-    if (conf == NULL)
-        conf = getenv("PYTORCH_ALLOC_CONF");
-    snprintf(buffer, room, "torch%s%s", conf != NULL && *conf != '\0' ? "," : "",
-             conf != NULL ? conf : "");
-    return buffer;
+static mt_status open_policy(cli_session *s, mt_error *err) {
+    char *spec;
+    MT_TRY(cli_policy_spec(&spec, s->o.policy, err));
+    mt_status status = mt_alloc_open(&s->alloc, s->source, spec, err);
+    free(spec);
+    if (status == MT_OK)
+        cli_policy_notes(s->alloc, s->o.quiet);
+    return status;
 }
 
 static mt_status open_allocator(cli_session *s, mt_error *err) {
-    char spec[1024];
     s->capacity = s->o.capacity > 0        ? s->o.capacity
                   : s->cuda.device != NULL ? s->cuda.total
                                            : CLI_CAPACITY;
     MT_TRY(read_workspace(s, err));
     if (s->source != NULL)
-        return mt_alloc_open(&s->alloc, s->source, policy_spec(s, spec, sizeof spec), err);
+        return open_policy(s, err);
     if (s->device->computes)
         MT_TRY(mt_source_host(&s->source, s->capacity, err));
     else
         MT_TRY(mt_source_sim(&s->source, s->capacity, 4 * MT_KIB, err));
-    return mt_alloc_open(&s->alloc, s->source, policy_spec(s, spec, sizeof spec), err);
+    return open_policy(s, err);
 }
 
 /* ---- the prompt ------------------------------------------------------------------------------ */

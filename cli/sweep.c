@@ -132,15 +132,12 @@ typedef struct grid {
     bool *ready;    /* [combinations, ctxs]: the run of this row is over */
 } grid;
 
-static int is_policy(const char *word) {
-    return mt_policy_find(word) != NULL;
-}
-
 static mt_status read_axes(grid *g, const sweep_options *o, mt_error *err) {
     uint64_t n = 1;
     for (int i = 0; i < AXES; i++) {
         const char *text = o->axis[i] != NULL ? o->axis[i] : rows[i].standard;
-        MT_TRY(cli_list_read(&g->axis[i], axis_name(i), text, i == POLICY ? is_policy : NULL, err));
+        MT_TRY(i == POLICY ? cli_policy_list(&g->axis[i], text, err)
+                           : cli_list_read(&g->axis[i], axis_name(i), text, NULL, err));
         n *= g->axis[i].count;
         if (n > 1000000)
             return mt_fail(err, MT_BAD, "the grid has more than 1,000,000 combinations");
@@ -237,14 +234,15 @@ static mt_status read_ctx(const char *value, const sweep_run *r, uint32_t *ctx, 
 }
 
 /* Looks at every value once, so that nothing is run when one is wrong. */
-static mt_status check_values(grid *g, mt_error *err) {
+static mt_status check_values(grid *g, bool quiet, mt_error *err) {
+    for (size_t i = 0; i < g->axis[POLICY].count; i++)
+        MT_TRY(sweep_check_policy(g->axis[POLICY].value[i], quiet, err));
     for (size_t i = 0; i < g->combinations; i++) {
         const char *v[AXES];
         sweep_run r;
         uint32_t ctx = 0;
         values_of(g, i, v);
         MT_TRY(read_values(v, &r, err));
-        MT_TRY(sweep_check_policy(v[POLICY], err));
         for (size_t c = 0; c < g->ctxs; c++)
             MT_TRY(read_ctx(g->axis[CTX].value[c], &r, &ctx, err));
         g->exact[i] = sweep_prefixes_exact(&r.engine);
@@ -464,7 +462,7 @@ int cli_sweep(int argc, char **argv) {
     s.form = s.o.csv ? MT_CSV : s.o.json ? MT_JSON : MT_DAT;
     s.status = read_axes(&s.g, &s.o, &s.err);
     if (s.status == MT_OK)
-        s.status = check_values(&s.g, &s.err);
+        s.status = check_values(&s.g, s.o.quiet, &s.err);
     if (s.status == MT_OK) {
         print_begin(&s);
         run_grid(&s);

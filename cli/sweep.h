@@ -29,7 +29,8 @@ typedef struct sweep_row {
  * request's size depends on --ctx (concat, concat-tuple, doubling, none; eager). */
 bool sweep_prefixes_exact(const mt_engine_options *o);
 
-mt_status sweep_check_policy(const char *policy, mt_error *err);
+/* Whether the policy can be opened; what is to be noted of it, unless quiet. */
+mt_status sweep_check_policy(const char *policy, bool quiet, mt_error *err);
 
 /* Runs up to the longest of the contexts and fills row[i] for ctx[i]. With several contexts the
  * prefixes must be exact. Out of memory ends the row that it happened in and all longer ones:

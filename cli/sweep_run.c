@@ -1,5 +1,6 @@
 /* sweep_run.c - see sweep.h. A listener follows the ledger and notes, at each mark that ends a
  * wanted context, what the run has been like so far. */
+#include "cli/cli.h"
 #include "cli/sweep.h"
 
 #include <stdlib.h>
@@ -24,13 +25,15 @@ bool sweep_prefixes_exact(const mt_engine_options *o) {
                          strcmp(o->kv, "none") == 0);
 }
 
-mt_status sweep_check_policy(const char *policy, mt_error *err) {
+mt_status sweep_check_policy(const char *policy, bool quiet, mt_error *err) {
     mt_source *source;
     mt_alloc *a;
     MT_TRY(mt_source_sim(&source, MT_GIB, 4 * MT_KIB, err));
     mt_status status = mt_alloc_open(&a, source, policy, err);
-    if (status == MT_OK)
+    if (status == MT_OK) {
+        cli_policy_notes(a, quiet);
         mt_alloc_close(a);
+    }
     source->close(source);
     return status;
 }

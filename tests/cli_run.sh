@@ -554,7 +554,7 @@ for value in "" abc Torch " torch" block block: block:0 block:1000 block:2MiB,fi
     torch,max_split_size_mb:19 torch,expandable_segments:yes torch,roundup_power2_divisions:3 \
     torch,garbage_collection_threshold:2 torch,version:x torch,addresses:x bfc:100 jemalloc:4KiB async \
     torch, torch: torch,, block:2MiB, block,2MiB direct, direct: direct,2MiB direct:2MiB, bfc, bfc,1MiB \
-    jemalloc, jemalloc: async, torch,max_split_size_mb:20, torch,max_split_size_mb:$huge; do
+    jemalloc, jemalloc: async, torch,max_split_size_mb:20,, torch,max_split_size_mb:$huge; do
     refused "--policy '$value'" 2 "policy " --backend none --policy "$value"
 done
 for value in 99999999999 1048577 $huge; do
