@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what PyTorch's allocator does with random traces, in the format of traces/torch_check.h.
+"""Records what PyTorch's allocator does with random traces, in the format of traces/read_recording.c.
 
 usage: record.py OUT [--seed S] [--count N]     traces S, S+1, ..., S+N-1
        record.py OUT --again FILE...            the operations and settings of recordings
