@@ -198,7 +198,7 @@ static void test_settings(void **state) {
         uint64_t capacity;
     } expected[] = {
         { recording,
-          "torch,version:2.12.1,max_split_size_mb:20,per_process_memory_fraction:0.5,"
+          "torch,version:2.12.1,max_split_size_mb:20,set_per_process_memory_fraction:0.5,"
           "addresses:down",
           85899345920 },
         { schedule, "torch,version:2.15.0,expandable_segments:True", 51539607552 },
@@ -325,35 +325,6 @@ static void test_live_numbers(void **state) {
     assert_true(peak_kib() - before < 4096);
 }
 
-/* ---- traces of release 0.1.0 ----------------------------------------------------------------- */
-
-/* What 0.1.0 said of them itself: events, requests, and reserved when they are replayed. */
-static void test_old_traces(void **state) {
-    (void)state;
-    static const char *const names[] = { "plain", "expandable" };
-    for (int i = 0; i < 2; i++) {
-        char path[100];
-        mt_reader *in;
-        mt_source *source;
-        mt_alloc *a;
-        mt_replay replay;
-        mt_error err;
-        snprintf(path, sizeof path, "tests/recordings/memtrace-0.1.0-%s.trace", names[i]);
-        assert_int_equal(mt_source_sim(&source, (uint64_t)48 << 30, 2 << 20, &err), MT_OK);
-        assert_int_equal(mt_alloc_open(&a, source, "torch", &err), MT_OK);
-        assert_int_equal(mt_replay_open(&replay, &a, 1, &err), MT_OK);
-        if (mt_reader_open(&in, path, &err) != MT_OK ||
-            mt_replay_all(&replay, in, NULL, &err) != MT_OK)
-            fail_msg("%s", err.text);
-        assert_int_equal(replay.requests, 94);
-        assert_int_equal(mt_alloc_ledger(a)->requested.peak, 597968);
-        mt_reader_close(in);
-        mt_replay_close(&replay);
-        mt_alloc_close(a);
-        source->close(source);
-    }
-}
-
 /* ---- broken recordings ----------------------------------------------------------------------- */
 
 static void refused(const char *text, size_t n, int line, const char *words) {
@@ -473,41 +444,71 @@ static void test_random_changes(void **state) {
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
-#define RACERS 5
+#define PLAYERS 5
+
+/* A recording through up to PLAYERS policies side by side. */
+typedef struct play {
+    mt_source *source[PLAYERS];
+    mt_alloc *alloc[PLAYERS];
+    mt_replay replay;
+} play;
+
+static void play_all(play *p, const char *path, const char *const *policies, size_t n,
+                     uint64_t capacity) {
+    mt_reader *in;
+    mt_error err;
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(mt_source_sim(&p->source[i], capacity, 2 << 20, &err), MT_OK);
+        assert_int_equal(mt_alloc_open(&p->alloc[i], p->source[i], policies[i], &err), MT_OK);
+    }
+    assert_int_equal(mt_replay_open(&p->replay, p->alloc, n, &err), MT_OK);
+    if (mt_reader_open(&in, path, &err) != MT_OK ||
+        mt_replay_all(&p->replay, in, NULL, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    mt_reader_close(in);
+}
+
+static void end_play(play *p) {
+    for (size_t i = 0; i < p->replay.n; i++) {
+        mt_alloc_close(p->alloc[i]);
+        p->source[i]->close(p->source[i]);
+    }
+    mt_replay_close(&p->replay);
+}
+
+static const char *const policies[PLAYERS] = { "torch", "torch,expandable_segments:True",
+                                               "block:2MiB", "direct", "bfc" };
+
+/* Traces that release 0.1.0 wrote, and what it said of them. */
+static void test_old_traces(void **state) {
+    (void)state;
+    static const char *const paths[] = { "tests/recordings/memtrace-0.1.0-plain.trace",
+                                         "tests/recordings/memtrace-0.1.0-expandable.trace" };
+    for (int i = 0; i < 2; i++) {
+        play p;
+        play_all(&p, paths[i], policies, 1, (uint64_t)48 << 30);
+        assert_int_equal(p.replay.requests, 94);
+        assert_int_equal(mt_alloc_ledger(p.alloc[0])->requested.peak, 597968);
+        assert_int_equal(mt_alloc_ledger(p.alloc[0])->reserved.peak, 2097152);
+        end_play(&p);
+    }
+}
 
 /* Policies side by side reserve what each reserves alone. */
 static void test_side_by_side(void **state) {
     (void)state;
-    static const char *const policies[RACERS] = { "torch", "torch,expandable_segments:True",
-                                                  "block:2MiB", "direct", "bfc" };
     const char *path = "tests/recordings/memtrace-0.1.0-plain.trace";
-    uint64_t peak[2][RACERS];
-    mt_error err;
-    for (size_t together = 0; together < 2; together++)
-        for (size_t first = 0; first < RACERS; first += together ? RACERS : 1) {
-            mt_source *source[RACERS];
-            mt_alloc *alloc[RACERS];
-            mt_replay replay;
-            mt_reader *in;
-            size_t n = together ? RACERS : 1;
-            for (size_t i = 0; i < n; i++) {
-                assert_int_equal(mt_source_sim(&source[i], 1 << 30, 2 << 20, &err), MT_OK);
-                assert_int_equal(mt_alloc_open(&alloc[i], source[i], policies[first + i], &err),
-                                 MT_OK);
-            }
-            assert_int_equal(mt_replay_open(&replay, alloc, n, &err), MT_OK);
-            assert_int_equal(mt_reader_open(&in, path, &err), MT_OK);
-            assert_int_equal(mt_replay_all(&replay, in, NULL, &err), MT_OK);
-            for (size_t i = 0; i < n; i++) {
-                peak[together][first + i] = mt_alloc_ledger(alloc[i])->reserved.peak;
-                mt_alloc_close(alloc[i]);
-                source[i]->close(source[i]);
-            }
-            mt_reader_close(in);
-            mt_replay_close(&replay);
-        }
-    for (size_t i = 0; i < RACERS; i++)
-        assert_int_equal(peak[0][i], peak[1][i]);
+    play all, one;
+    play_all(&all, path, policies, PLAYERS, 1 << 30);
+    for (size_t i = 0; i < PLAYERS; i++) {
+        play_all(&one, path, &policies[i], 1, 1 << 30);
+        assert_int_equal(mt_alloc_ledger(one.alloc[0])->reserved.peak,
+                         mt_alloc_ledger(all.alloc[i])->reserved.peak);
+        assert_int_equal(mt_alloc_ledger(one.alloc[0])->segment_events,
+                         mt_alloc_ledger(all.alloc[i])->segment_events);
+        end_play(&one);
+    }
+    end_play(&all);
 }
 
 /* A refused request is counted, its free left out, and the first one told with its line. */
@@ -519,26 +520,15 @@ static void test_refused(void **state) {
                                "f\t1\t-\t0\n"
                                "a\t2\t30000000\t0\n"
                                "f\t0\t-\t0\n";
-    mt_source *source;
-    mt_alloc *a;
-    mt_reader *in;
-    mt_replay replay;
-    mt_error err;
-    assert_int_equal(mt_source_sim(&source, 16 << 20, 2 << 20, &err), MT_OK);
-    assert_int_equal(mt_alloc_open(&a, source, "torch", &err), MT_OK);
-    assert_int_equal(mt_replay_open(&replay, &a, 1, &err), MT_OK);
-    assert_int_equal(mt_reader_open(&in, temp_write("r", text, strlen(text)), &err), MT_OK);
-    assert_int_equal(mt_replay_all(&replay, in, NULL, &err), MT_OK);
-    assert_int_equal(replay.requests, 3);
-    assert_int_equal(replay.refused[0].count, 2);
-    assert_int_equal(replay.refused[0].line, 3);
-    assert_int_equal(replay.refused[0].first.request.bytes, 20000000);
-    assert_int_equal(replay.refused[0].first.source_free, 4 << 20);
-    assert_int_equal(mt_alloc_ledger(a)->requested.current, 0);
-    mt_reader_close(in);
-    mt_replay_close(&replay);
-    mt_alloc_close(a);
-    source->close(source);
+    play p;
+    play_all(&p, temp_write("refused", text, strlen(text)), policies, 1, 16 << 20);
+    assert_int_equal(p.replay.requests, 3);
+    assert_int_equal(p.replay.refused[0].count, 2);
+    assert_int_equal(p.replay.refused[0].line, 3);
+    assert_int_equal(p.replay.refused[0].first.request.bytes, 20000000);
+    assert_int_equal(p.replay.refused[0].first.source_free, 4 << 20);
+    assert_int_equal(mt_alloc_ledger(p.alloc[0])->requested.current, 0);
+    end_play(&p);
 }
 
 int main(void) {
