@@ -119,7 +119,7 @@ if [ -x "$emulated" ]; then
     run $small --width 512 --ctx 64
     want ended 3
     want last "$out" "# out of memory"
-    want has "$err" "it would have fitted with"
+    want has "$err" "it would fit with"
     want no has "$err" "it has more left"
     MT_EMULATION=leaks
 

@@ -300,7 +300,7 @@ want is "$(grep -c '^[0-9]* oom ' "$dir/full.trace")" 1
 want is "$(grep -c '^[0-9]* mark ' "$dir/full.trace")" $((step + 1))
 enough=$(sed -n 's/^ *a capacity of at least \([0-9,]*\) bytes.*/\1/p' "$err" | tr -d ,)
 
-begin "with the capacity that would have fitted, that step fits"
+begin "with the capacity that would fit, that step fits"
 run --backend none --quiet --capacity "${enough:-0}"
 want row_count $((step + 1)) "$(rows "$out" | head -n $((step + 1)) >"$dir/some"; echo "$dir/some")"
 want first_rows "$out"
