@@ -48,6 +48,7 @@ typedef struct study_options {
     cli_options engine;
     const char *contexts, *profile;
     uint64_t repeat;
+    bool csv;
 } study_options;
 
 #define FIELD(name) offsetof(study_options, name)
@@ -60,6 +61,8 @@ static const cli_option rows[] = {
       "5", 1, 1000 },
     { CLI_TEXT, FIELD(profile), "profile", "FILE",
       .help = "write the cached step at the largest context as a Chrome trace" },
+    { CLI_FLAG, FIELD(csv), "csv",
+      .help = "comma-separated values: a header line, then latency, work and split by context" },
     { .name = NULL },
 };
 
@@ -186,6 +189,7 @@ static mt_status prepare(study *st, const study_options *o, mt_error *err) {
     MT_TRY(read_contexts(st, o->contexts, err));
     st->repeat = o->repeat > 0 ? (uint32_t)o->repeat : 5;
     st->profiling = o->profile != NULL;
+    st->csv = o->csv;
     st->cached = calloc(st->count, sizeof *st->cached);
     st->uncached = calloc(st->count, sizeof *st->uncached);
     return st->cached != NULL && st->uncached != NULL
@@ -246,7 +250,7 @@ static mt_status study_run(study *st, const study_options *o, mt_error *err) {
     if (status == MT_OK) {
         status = take_figures(st, &l, err);
         status = end_profile(st, profile, status, err);
-        study_print_end(cli_ending(status));
+        study_print_end(st, cli_ending(status));
         if (!st->s.o.quiet && st->done > 0)
             study_print_summary(st);
     } else {

@@ -58,6 +58,7 @@ typedef struct study {
     uint32_t done;
     study_pass graph; /* samples 0: not measured */
     bool own_clock;   /* the device runs beside this program */
+    bool csv;         /* no comments, the first block with the split in it */
     mt_alloc_times times;
     bool profiling, sampling; /* a profile is wanted; a timed step is on */
     study_memory *memory;     /* [memory_room], of which `memories` are taken in this step */
@@ -77,11 +78,11 @@ mt_status study_uncached(study *st, uint32_t context, study_pass *p, mt_error *e
 
 void study_drop(study_pass *p);
 
-/* The table on stdout: header lines, then blocks for gnuplot's `index`. */
+/* The table on stdout: header lines, then blocks for gnuplot's `index`; or CSV. */
 void study_print_header(const study *st);
 void study_print_peaks(const study *st);
 void study_print_tables(const study *st);
-void study_print_end(const char *how); /* NULL: done */
+void study_print_end(const study *st, const char *how); /* NULL: done */
 /* For people, on stderr. */
 void study_print_summary(const study *st);
 /* The split step of the last cached pass that is done. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reports/columns.h"
 #include "traces/chrome.h"
 
 /* A step is called bound by one thing when that takes at least this part of its time. */
@@ -50,11 +51,15 @@ static void line(void *context, const char *name, const char *value, mt_value_ki
 }
 
 void study_print_header(const study *st) {
+    if (st->csv)
+        return;
     cli_say_session((cli_sink){ line, NULL }, &st->s, "study");
     printf("# repeat %u\n", st->repeat);
 }
 
 void study_print_peaks(const study *st) {
+    if (st->csv)
+        return;
     printf("# peak_gflops %.1f\n", st->gflops);
     printf("# start_us %.3f\n", st->start_us);
     printf("# clock %s\n", st->own_clock ? "of the device" : "of this program");
@@ -70,23 +75,100 @@ static mt_work usual(const study *st, uint32_t T, bool all) {
     return mt_work_of_pass(&st->s.config, st->s.batch, T, 0, all);
 }
 
-static void latency_row(const study *st, uint32_t i) {
-    const study_pass *c = &st->cached[i], *u = &st->uncached[i];
-    mt_work last = usual(st, c->context, false), all = usual(st, c->context, true);
-    double flops = (double)mt_work_usual(&c->work);
-    printf("%u %.3f %.3f %.3f %.3f %.3f %.3f %.2f", c->context, c->ms, c->least, c->most, u->ms,
-           u->least, u->most, over(u->ms, c->ms));
-    printf(" %" PRIu64 " %" PRIu64 " %" PRIu64 " %.1f %.1f", mt_work_usual(&c->work),
-           mt_work_usual(&last), mt_work_usual(&all), over((double)mt_work_usual(&last), flops),
-           over((double)mt_work_usual(&all), flops));
-    for (int k = 0; k < 2; k++) {
-        const study_pass *p = k == 0 ? c : u;
-        double computed = (double)mt_work_flops(&p->work), bytes = (double)p->bytes;
-        printf(" %" PRIu64 " %" PRIu64 " %.3f %.2f %.2f %.2f %.3f %.3f", mt_work_flops(&p->work),
-               p->bytes, over(computed, bytes), over(computed, p->ms * 1e6),
-               over(bytes, p->ms * 1e6), p->read_gbs, pass_bound(st, p), p->ms - pass_bound(st, p));
+/* What the first block says of a pass, and of both at a context. */
+typedef struct side {
+    uint64_t computed, bytes;
+    double intensity, gflops, gbs, read_gbs, bound_ms, leftover_ms;
+} side;
+
+typedef struct latency {
+    study_pass c, u;
+    side cached, uncached;
+    double time_ratio, ratio_last, ratio_all;
+    uint64_t flops, last, all;
+} latency;
+
+#define REAL(name, field, decimals)                                                                \
+    { name, MT_CELL_REAL, offsetof(latency, field), decimals }
+#define COUNT(name, field)                                                                         \
+    { name, MT_CELL_U64, offsetof(latency, field), 0 }
+#define SIDE(p)                                                                                    \
+    COUNT(#p "_computed", p.computed), COUNT(#p "_bytes", p.bytes),                                \
+        REAL(#p "_intensity", p.intensity, 3), REAL(#p "_gflops", p.gflops, 2),                    \
+        REAL(#p "_gbs", p.gbs, 2), REAL(#p "_read_gbs", p.read_gbs, 2),                            \
+        REAL(#p "_bound_ms", p.bound_ms, 3), REAL(#p "_leftover_ms", p.leftover_ms, 3)
+
+static const mt_column latency_columns[] = {
+    { "context", MT_CELL_U32, offsetof(latency, c.context), 0 },
+    REAL("cached_ms", c.ms, 3),
+    REAL("cached_least", c.least, 3),
+    REAL("cached_most", c.most, 3),
+    REAL("uncached_ms", u.ms, 3),
+    REAL("uncached_least", u.least, 3),
+    REAL("uncached_most", u.most, 3),
+    REAL("time_ratio", time_ratio, 2),
+    COUNT("cached_flops", flops),
+    COUNT("uncached_flops_last", last),
+    COUNT("uncached_flops_all", all),
+    REAL("flops_ratio_last", ratio_last, 1),
+    REAL("flops_ratio_all", ratio_all, 1),
+    SIDE(cached),
+    SIDE(uncached),
+    { .name = NULL },
+};
+
+#define LATENCY_COLUMNS (sizeof latency_columns / sizeof *latency_columns - 1)
+
+static side side_of(const study *st, const study_pass *p) {
+    double computed = (double)mt_work_flops(&p->work), bytes = (double)p->bytes;
+    return (side){ .computed = mt_work_flops(&p->work),
+                   .bytes = p->bytes,
+                   .intensity = over(computed, bytes),
+                   .gflops = over(computed, p->ms * 1e6),
+                   .gbs = over(bytes, p->ms * 1e6),
+                   .read_gbs = p->read_gbs,
+                   .bound_ms = pass_bound(st, p),
+                   .leftover_ms = p->ms - pass_bound(st, p) };
+}
+
+static latency latency_at(const study *st, uint32_t i) {
+    latency l = { .c = st->cached[i], .u = st->uncached[i] };
+    mt_work last = usual(st, l.c.context, false), all = usual(st, l.c.context, true);
+    l.cached = side_of(st, &l.c);
+    l.uncached = side_of(st, &l.u);
+    l.time_ratio = over(l.u.ms, l.c.ms);
+    l.flops = mt_work_usual(&l.c.work);
+    l.last = mt_work_usual(&last);
+    l.all = mt_work_usual(&all);
+    l.ratio_last = over((double)l.last, (double)l.flops);
+    l.ratio_all = over((double)l.all, (double)l.flops);
+    return l;
+}
+
+static void latency_rows(const study *st, const mt_column *columns, mt_form form) {
+    mt_columns_names(stdout, columns, form);
+    for (uint32_t i = 0; i < st->done; i++) {
+        const latency l = latency_at(st, i);
+        mt_columns_row(stdout, columns, &l, form);
     }
-    putchar('\n');
+}
+
+/* As CSV the first block goes on with the split of each pass. */
+static void csv_rows(const study *st) {
+    mt_column columns[LATENCY_COLUMNS + 2 * STUDY_PARTS + 1];
+    char name[2 * STUDY_PARTS][32];
+    mt_column *next = columns + LATENCY_COLUMNS;
+    memcpy(columns, latency_columns, LATENCY_COLUMNS * sizeof *columns);
+    for (size_t i = 0; i < 2 * STUDY_PARTS; i++) {
+        bool cached = i < STUDY_PARTS;
+        size_t part = i % STUDY_PARTS;
+        snprintf(name[i], sizeof *name, "%s_%s_ms", cached ? "cached" : "uncached",
+                 part_names[part]);
+        size_t pass = cached ? offsetof(latency, c.part) : offsetof(latency, u.part);
+        *next++ = (mt_column){ name[i], MT_CELL_REAL, pass + part * sizeof(double), 4 };
+    }
+    *next = (mt_column){ .name = NULL };
+    latency_rows(st, columns, MT_CSV);
 }
 
 static void split_row(const study_pass *p, const char *pass) {
@@ -279,18 +361,11 @@ static void closing_lines(const study *st, void (*say)(const char *text)) {
 
 void study_print_tables(const study *st) {
     uint32_t n = st->done;
-    printf("# context cached_ms cached_least cached_most uncached_ms uncached_least uncached_most "
-           "time_ratio cached_flops uncached_flops_last uncached_flops_all flops_ratio_last "
-           "flops_ratio_all");
-    for (int k = 0; k < 2; k++) {
-        const char *p = k == 0 ? "cached" : "uncached";
-        printf(" %s_computed %s_bytes %s_intensity %s_gflops %s_gbs %s_read_gbs %s_bound_ms "
-               "%s_leftover_ms",
-               p, p, p, p, p, p, p, p);
+    if (st->csv) {
+        csv_rows(st);
+        return;
     }
-    putchar('\n');
-    for (uint32_t i = 0; i < n; i++)
-        latency_row(st, i);
+    latency_rows(st, latency_columns, MT_DAT);
     printf("\n\n# pass context");
     for (int i = 0; i < STUDY_PARTS; i++)
         printf(" %s", part_names[i]);
@@ -308,8 +383,8 @@ void study_print_tables(const study *st) {
     closing_lines(st, say_stdout);
 }
 
-void study_print_end(const char *how) {
-    if (how != NULL)
+void study_print_end(const study *st, const char *how) {
+    if (how != NULL && !st->csv)
         printf("# %s\n", how);
 }
 

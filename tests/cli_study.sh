@@ -101,6 +101,12 @@ refused "study without repeats" 2 "--repeat 0" study $small --repeat 0
 refused "study without a cache" 2 "--kv none" study $small --kv none
 refused "study of a dry run" 2 "--backend none" study $small --backend none
 refused "study with a prompt" 2 "seeded ids" study $small --prompt hello
+begin "study as CSV: a header line and a row for each context"
+run study $small --contexts 4,9 --repeat 1 --quiet --csv
+want ended 0
+want lines 3 "$out"
+want is "$(head -n 1 "$out" | cut -d, -f 1-3)" context,cached_ms,cached_least
+want awk -F, 'NR == 1 { n = NF } NF != n || /[# ]/ || (NR > 1 && /[a-z]/) { exit 1 }' "$out"
 refused "study as JSON" 2 "--json" study $small --json
 refused "study with an argument" 2 "unexpected argument" study $small 64
 
