@@ -257,7 +257,7 @@ static mt_status get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_err
     take_entry(a, number);
     mt_status status =
         request->bytes >= TOO_LARGE
-            ? mt_fail(err, MT_NO_MEMORY, "%" PRIu64 " bytes are more than any device holds",
+            ? mt_fail(err, MT_NO_MEMORY, "%" PRIu64 " bytes: larger than any device",
                       request->bytes)
             : a->policy->ops->get(a->policy, request->bytes, request->stream, number, &place, err);
     if (status != MT_OK) {
@@ -302,14 +302,14 @@ static live *find_live(const mt_alloc *a, mt_mem mem, mt_error *err) {
     const bool known = number != 0 && number < a->lives;
     if (!known || generation > a->live[number].generation ||
         (generation == a->live[number].generation && a->live[number].state == LIVE_NONE)) {
-        mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") was never given out", mem.ptr,
+        mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") was never allocated", mem.ptr,
                 mem.handle);
         return NULL;
     }
     live *l = &a->live[number];
     if (l->state == LIVE_USED && generation == l->generation)
         return l;
-    mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") was freed already", mem.ptr, mem.handle);
+    mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") is already freed", mem.ptr, mem.handle);
     return NULL;
 }
 
@@ -525,7 +525,8 @@ static mt_status walk_block(void *context, const mt_segment_info *s, const mt_bl
     const live *l = &r->a->live[b->live];
     if (l->state == LIVE_NONE || l->segment != r->number || l->offset != b->offset ||
         l->rounded != b->size)
-        return mt_fail(err, MT_CHECK, "segment %u: the block at %" PRIu64 " is nobody's", r->number,
+        return mt_fail(err, MT_CHECK,
+                       "segment %u: the block at %" PRIu64 " is neither free nor live", r->number,
                        b->offset);
     r->live_bytes += b->size;
     r->tag[l->tag] += l->requested;

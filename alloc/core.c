@@ -40,8 +40,7 @@ static mt_status map_pages(mt_core *c, const mt_segment *s, uint64_t from, uint6
                            mt_error *err) {
     uint64_t left = c->source->capacity - c->source->used;
     if (to - from > left)
-        return mt_fail(err, MT_NO_MEMORY,
-                       "%s: %" PRIu64 " bytes of pages asked for, %" PRIu64 " left",
+        return mt_fail(err, MT_NO_MEMORY, "%s: cannot map %" PRIu64 " bytes, %" PRIu64 " are free",
                        c->source->name, to - from, left);
     for (uint64_t at = from; at < to; at += s->page) {
         mt_status status = c->source->map(c->source, s->base, at, s->page, err);

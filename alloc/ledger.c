@@ -36,7 +36,7 @@ static mt_status impossible(const mt_event *e, const char *why, mt_error *err) {
 static mt_status grow(mt_ledger *l, const mt_event *e, mt_error *err) {
     uint32_t slot = e->slot, slots = l->slots == 0 ? 64 : l->slots;
     if (slot >= SLOTS_MOST)
-        return impossible(e, "that many segments cannot be held at once", err);
+        return impossible(e, "too many segments at once", err);
     while (slots <= slot)
         slots *= 2;
     mt_ledger_segment *segment = realloc(l->segment, slots * sizeof *segment);
@@ -77,10 +77,9 @@ static mt_status apply_free(mt_ledger *l, const mt_event *e, mt_error *err) {
     mt_ledger_segment *s = &l->segment[e->slot];
     if (s->blocks == 0 || e->rounded > s->live || e->requested > l->tag[e->tag].current ||
         e->requested > e->rounded || e->rounded - e->requested > l->rounding)
-        return impossible(e, "more is freed than is live", err);
+        return impossible(e, "more bytes are freed than are live", err);
     if ((s->blocks == 1) != (e->rounded == s->live))
-        return impossible(e, "the last block of a segment has all its live bytes, no other has",
-                          err);
+        return impossible(e, "its size contradicts the live bytes of its segment", err);
     uint64_t free_bytes = s->reserved - s->live;
     *free_part(l, s) -= free_bytes;
     s->live -= e->rounded;
@@ -124,11 +123,11 @@ static mt_status apply_segment(mt_ledger *l, const mt_event *e, mt_error *err) {
     mt_ledger_segment *s = &l->segment[e->slot];
     bool adds = e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP;
     if (adds && e->rounded > UINT64_MAX - l->reserved.current)
-        return impossible(e, "more bytes than can be counted", err);
+        return impossible(e, "reserved bytes overflow 64 bits", err);
     switch (e->kind) {
     case MT_EV_SEGMENT_ALLOC:
         if (s->reserved != 0)
-            return impossible(e, "the segment is held already", err);
+            return impossible(e, "the segment is already allocated", err);
         add_segment_bytes(l, e);
         return MT_OK;
     case MT_EV_SEGMENT_MAP:
@@ -136,12 +135,12 @@ static mt_status apply_segment(mt_ledger *l, const mt_event *e, mt_error *err) {
         return MT_OK;
     case MT_EV_SEGMENT_FREE:
         if (s->blocks != 0 || s->reserved != e->rounded)
-            return impossible(e, "the segment is in use, or not of that size", err);
+            return impossible(e, "the segment has live blocks, or another size", err);
         drop_segment_bytes(l, e);
         return MT_OK;
     default:
         if (e->rounded > s->reserved - s->live)
-            return impossible(e, "more is unmapped than is mapped and free", err);
+            return impossible(e, "more bytes are unmapped than are mapped and free", err);
         drop_segment_bytes(l, e);
         return MT_OK;
     }
@@ -165,7 +164,7 @@ static bool is_held(const mt_ledger_segment *s, const mt_event *e) {
 
 mt_status mt_ledger_apply(mt_ledger *l, const mt_event *e, mt_error *err) {
     if (e->kind >= MT_EVENTS)
-        return mt_fail(err, MT_CHECK, "event %" PRIu64 ": there is no kind %u", e->seq, e->kind);
+        return mt_fail(err, MT_CHECK, "event %" PRIu64 ": unknown kind %u", e->seq, e->kind);
     if (e->kind == MT_EV_MARK) {
         apply_mark(l);
         return MT_OK;
@@ -175,11 +174,11 @@ mt_status mt_ledger_apply(mt_ledger *l, const mt_event *e, mt_error *err) {
         return MT_OK;
     }
     if (e->tag >= MT_TAGS || e->rounded == 0)
-        return impossible(e, "it has no tag that there is, or no bytes", err);
+        return impossible(e, "unknown tag, or 0 bytes", err);
     if (e->slot >= l->slots)
         MT_TRY(grow(l, e, err));
     if (!is_held(&l->segment[e->slot], e))
-        return impossible(e, "its segment is not held, or another one is there", err);
+        return impossible(e, "its segment is not allocated, or its slot holds another", err);
     switch (e->kind) {
     case MT_EV_ALLOC:
         return apply_alloc(l, e, err);

@@ -104,7 +104,7 @@ static mt_status extend(bfc *p, uint64_t size, uint32_t stream, mt_block **b, mt
     bool grown = false;
     p->wanted = size;
     if (size > left)
-        return mt_fail(err, MT_NO_MEMORY, "%s: %" PRIu64 " bytes asked for, %" PRIu64 " left",
+        return mt_fail(err, MT_NO_MEMORY, "%s: %" PRIu64 " bytes requested, %" PRIu64 " free",
                        c->source->name, size, left);
     while (size > p->next) {
         grow(p);

@@ -283,7 +283,7 @@ static mt_status set_up(const jemalloc *p, const je_arena *a, mt_error *err) {
         control(a->number, "muzzy_decay_ms", &decay, sizeof decay) &&
         (grow == 0 || control(a->number, "retain_grow_limit", &grow, sizeof grow)))
         return MT_OK;
-    return mt_fail(err, MT_FAILED, "jemalloc refuses an option of an arena");
+    return mt_fail(err, MT_FAILED, "jemalloc rejects an option of its arena");
 }
 
 static void drop_arena(je_arena *a) {
@@ -310,7 +310,7 @@ static mt_status new_arena(jemalloc *p, uint32_t stream, je_arena **out, mt_erro
         mt_je_mallctl("experimental.arenas_create_ext", &a->number, &size, &config, sizeof config);
     if (failed != 0) {
         free(a);
-        return mt_fail(err, MT_FAILED, "jemalloc makes no arena: %s", strerror(failed));
+        return mt_fail(err, MT_FAILED, "jemalloc cannot create an arena: %s", strerror(failed));
     }
     mt_status status = set_up(p, a, err);
     if (status != MT_OK) {
@@ -439,9 +439,9 @@ static void leave(jemalloc *p, je_live *l) {
 
 static mt_status refused(const jemalloc *p, uint64_t bytes, mt_error *err) {
     if (p->broken != MT_OK)
-        return mt_fail(err, p->broken, "jemalloc's hook could not take a segment");
+        return mt_fail(err, p->broken, "jemalloc's extent hook could not allocate a segment");
     return mt_fail(err, MT_NO_MEMORY,
-                   "%s: jemalloc finds no extent for %" PRIu64 " bytes, %" PRIu64 " left",
+                   "%s: jemalloc found no extent for %" PRIu64 " bytes, %" PRIu64 " left",
                    p->base.core.source->name, bytes,
                    p->base.core.source->capacity - p->base.core.source->used);
 }

@@ -62,7 +62,7 @@ static inline mt_status mt_source_count(mt_source *s, uint64_t bytes, mt_error *
     bool asked = s->fail_at != 0 && --s->fail_at == 0;
     if (asked || bytes > left || mt_round_up(bytes, s->granularity) > left) {
         s->refusals++;
-        return mt_fail(err, MT_NO_MEMORY, "%s: %" PRIu64 " bytes asked for, %" PRIu64 " left",
+        return mt_fail(err, MT_NO_MEMORY, "%s: %" PRIu64 " bytes requested, %" PRIu64 " free",
                        s->name, bytes, left);
     }
     s->used += mt_round_up(bytes, s->granularity);

@@ -12,7 +12,7 @@
 #define HUGE_PAGE (2 * MT_MIB)
 
 static mt_status refused(const char *what, uint64_t bytes, mt_error *err) {
-    return mt_fail(err, MT_NO_MEMORY, "host: %s of %" PRIu64 " bytes refused by the system", what,
+    return mt_fail(err, MT_NO_MEMORY, "host: the system refused %s of %" PRIu64 " bytes", what,
                    bytes);
 }
 

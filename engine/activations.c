@@ -68,7 +68,7 @@ static mt_status place(mt_acts *a, mt_act *act, mt_error *err) {
         return MT_OK;
     }
     if (end > a->arena_bytes)
-        return mt_fail(err, MT_CHECK, "a pass needs more than the arena that was planned for it");
+        return mt_fail(err, MT_CHECK, "the pass needs more than its planned arena");
     act->ptr = (char *)a->arena.ptr + act->offset;
     return MT_OK;
 }
@@ -88,7 +88,7 @@ mt_status mt_acts_get(mt_acts *a, mt_act *act, uint64_t bytes, int32_t layer, mt
     while (i < MT_ACTS_MOST && a->live[i] != NULL)
         i++;
     if (i == MT_ACTS_MOST)
-        return mt_fail(err, MT_CHECK, "more than %d buffers are alive in a pass", MT_ACTS_MOST);
+        return mt_fail(err, MT_CHECK, "more than %d activation buffers live at once", MT_ACTS_MOST);
     MT_TRY(a->mode == MT_EAGER ? request(a, act, layer, err) : place(a, act, err));
     act->place = i;
     a->live[i] = act;

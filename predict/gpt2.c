@@ -320,7 +320,7 @@ mt_status mt_predict_check(const mt_predict_options *o, mt_error *err) {
         return mt_fail(err, MT_BAD, "a context of %u: this model has %u positions", o->ctx,
                        positions);
     if (o->context_count > 0 && o->cache != MT_CACHE_NONE)
-        return mt_fail(err, MT_BAD, "a list of contexts goes with no cache only");
+        return mt_fail(err, MT_BAD, "a list of contexts needs --cache none");
     for (size_t i = 0; i < o->context_count; i++)
         if (o->contexts[i] == 0 || o->contexts[i] > positions)
             return mt_fail(err, MT_BAD, "a context of %u: expected 1 to %u", o->contexts[i],

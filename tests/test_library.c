@@ -52,7 +52,7 @@ static void open_rig(rig *r, uint64_t driver_rounding) {
     memset(r, 0, sizeof *r);
     r->notes[0] = (mt_cuda_note){ .what = "context", .bytes = BASELINE, .calls = 1 };
     r->notes[1] = (mt_cuda_note){ .what = "cublasCreate", .bytes = 4 * MT_MIB, .calls = 1 };
-    r->notes[2] = (mt_cuda_note){ .what = "product 1 x 2 x 3", .bytes = 7, .again = 1, .calls = 2 };
+    r->notes[2] = (mt_cuda_note){ .what = "matmul 1 x 2 x 3", .bytes = 7, .again = 1, .calls = 2 };
     r->noted = 3;
     r->s.cuda = (mt_cuda_backend){ .device = &r->device, .notes = r->notes, .noted = &r->noted };
     assert_int_equal(mt_source_sim(&r->s.source, MT_GIB, 4 * MT_KIB, &r->err), MT_OK);
@@ -89,7 +89,7 @@ static void test_quiet(void **state) {
     assert_int_equal(cli_library_look(&l, &r.s, &r.err), MT_OK);
     assert_int_equal(looks, 4); /* twice each time */
     cli_library_lines(&l, &r.s, lines);
-    assert_told("library product 1 x 2 x 3 +7, again +1\n");
+    assert_told("library matmul 1 x 2 x 3 +7, again +1\n");
     assert_told("library code +2097144 "); /* less what cublasCreate and the product took */
     assert_told("library after warm-up 6291456\n");
     assert_told("library at the end 6291456\n");

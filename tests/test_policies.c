@@ -867,25 +867,25 @@ static void handles(bed *b) {
         1, 2, 255, 256, 257, UINT32_MAX, UINT64_C(1) << 32, UINT64_C(9) << 32 | 1, UINT64_MAX
     };
     for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)
-        refused(b, (mt_mem){ b, forged[i] }, "was never given out");
+        refused(b, (mt_mem){ b, forged[i] }, "was never allocated");
     must_take(b, 1000, MT_KV, 0);
     must_take(b, 2000, MT_KV, 0);
     mt_mem first = b->piece[0].mem, second = b->piece[1].mem;
     for (size_t i = 2; i < sizeof forged / sizeof *forged; i++)
-        refused(b, with_handle(first, forged[i]), "was never given out");
-    refused(b, with_handle(first, first.handle + (UINT64_C(1) << 32)), "was never given out");
+        refused(b, with_handle(first, forged[i]), "was never allocated");
+    refused(b, with_handle(first, first.handle + (UINT64_C(1) << 32)), "was never allocated");
     give(b, 0);
-    refused(b, first, "was freed already");
-    refused(b, with_handle(first, first.handle + (UINT64_C(1) << 32)), "was never given out");
+    refused(b, first, "is already freed");
+    refused(b, with_handle(first, first.handle + (UINT64_C(1) << 32)), "was never allocated");
     /* The entry is used again; the old handle stays dead. */
     must_take(b, 1000, MT_KV, 0);
-    refused(b, first, "was freed already");
+    refused(b, first, "is already freed");
     give_all(b);
-    refused(b, first, "was freed already");
-    refused(b, second, "was freed already");
+    refused(b, first, "is already freed");
+    refused(b, second, "is already freed");
     /* A refused request gives out no handle. */
     assert_false(take(b, 2 * MT_GIB, MT_KV, 0));
-    refused(b, first, "was freed already");
+    refused(b, first, "is already freed");
 }
 
 /* A free that waits is a free: a second one is refused. */
@@ -895,9 +895,9 @@ static void waiting_handle(bed *b) {
     mt_mem mem = b->piece[0].mem;
     use(b, 9);
     give(b, 0);
-    refused(b, mem, "was freed already");
+    refused(b, mem, "is already freed");
     mt_alloc_trim(b->alloc);
-    refused(b, mem, "was freed already");
+    refused(b, mem, "is already freed");
 }
 
 /* Slots of segments and numbers of requests are used again, after a refusal too. */

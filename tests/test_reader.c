@@ -368,7 +368,7 @@ static void test_broken_schedule(void **state) {
     changed(schedule, " 2 0 1 0\n", " 2 0 1 0 5\n", 9, "14 counters");
     changed(schedule, "f 1", "f 2", 10, "below the number of requests");
     changed(schedule, "f 1", "f -1", 10, "below the number of requests");
-    changed(schedule, "f 1", "f 1\nf 1", 11, "freed already");
+    changed(schedule, "f 1", "f 1\nf 1", 11, "already freed");
 }
 
 static void test_broken_recording(void **state) {
@@ -385,7 +385,7 @@ static void test_broken_recording(void **state) {
     changed(recording, "M2097152", "", 8, "driver is ''");
     changed(recording, "M2097152", "M2097152 ", 8, "driver is");
     changed(recording, "X99999999999 F9", "X99999999999  F9", 9, "driver is");
-    changed(recording, "a\t8", "a\t7", 9, "id 7 is live already");
+    changed(recording, "a\t8", "a\t7", 9, "id 7 is already live");
     changed(recording, "hold\t-", "hold", 11, "13 columns, expected 14");
     changed(recording, "snap\t1", "snap\t-1", 15, "snap is '-1'");
     changed(recording, "snap\t1", "snap", 15, "snap is ''");

@@ -112,7 +112,7 @@ static mt_status release(schedule *s, const char *at, mt_item *item, mt_error *e
     item->id = s->next - 1 - back;
     mt_reader_release(&s->base, item);
     if (item->live == MT_NO_LIVE)
-        return mt_reader_bad(&s->base, err, "f %" PRIu64 ": that request is freed already", back);
+        return mt_reader_bad(&s->base, err, "f %" PRIu64 ": that request is already freed", back);
     return MT_OK;
 }
 

@@ -224,11 +224,11 @@ static mt_status find_slot(trace_reader *r, mt_event *e) {
     bool begins = e->kind == MT_EV_SEGMENT_ALLOC;
     e->slot = mt_numbers_find(&r->slots, e->segment);
     if (begins && e->slot != MT_NO_NUMBER)
-        return refuse(r, "segment %" PRIu32 " is held already", e->segment);
+        return refuse(r, "segment %" PRIu32 " is already allocated", e->segment);
     if (e->slot != MT_NO_NUMBER)
         return MT_OK;
     if (!begins && e->kind != MT_EV_SEGMENT_MAP)
-        return refuse(r, "segment %" PRIu32 " is not held", e->segment);
+        return refuse(r, "segment %" PRIu32 " is not allocated", e->segment);
     e->slot = mt_numbers_take(&r->slots, e->segment);
     if (e->slot == MT_NO_NUMBER || !mt_array_extend(&r->segment, (size_t)e->slot + 1))
         return no_memory(r);
@@ -258,7 +258,7 @@ static mt_status check_free(trace_reader *r, const mt_event *e, mt_item *item) {
     item->live = mt_numbers_find(&r->base.live, e->id);
     if (item->live == MT_NO_NUMBER)
         return refuse(r, "id %" PRIu64 " %s", e->id,
-                      e->id < r->next_id ? "is freed already" : "was never allocated");
+                      e->id < r->next_id ? "is already freed" : "was never allocated");
     const request *q = &r->request.at[item->live];
     const uint64_t pair[][2] = { { e->segment, q->segment },
                                  { e->offset, q->offset },

@@ -88,7 +88,7 @@ mt_status mt_reader_capacity(mt_reader *r, const char *text, mt_error *err) {
 
 mt_status mt_reader_request(mt_reader *r, mt_item *item, mt_error *err) {
     if (mt_numbers_find(&r->live, item->id) != MT_NO_NUMBER)
-        return mt_reader_bad(r, err, "id %" PRIu64 " is live already", item->id);
+        return mt_reader_bad(r, err, "id %" PRIu64 " is already live", item->id);
     item->live = mt_numbers_take(&r->live, item->id);
     return item->live != MT_NO_NUMBER ? MT_OK : mt_no_memory(err, "reading a recording");
 }

@@ -170,7 +170,7 @@ static mt_status new_memory(torch *t, torch_pool *p, uint64_t size, uint32_t str
     uint64_t bytes = segment_size(&t->options, size);
     if (t->limit != UINT64_MAX && c->reserved + bytes > t->limit)
         return mt_fail(err, MT_NO_MEMORY,
-                       "torch: %" PRIu64 " bytes more would pass the limit of %" PRIu64, bytes,
+                       "torch: %" PRIu64 " more bytes would exceed the limit of %" PRIu64, bytes,
                        t->limit);
     if (rejects(t, bytes)) {
         t->stats.num_oom_rejections++;

@@ -38,11 +38,11 @@ mt_status mt_checkpoint_read(mt_checkpoint *ck, uint32_t i, uint64_t first, uint
                              float *dst, int threads, mt_error *err) {
     mt_tensor t;
     if (i >= mt_tensor_count(&ck->config))
-        return mt_fail(err, MT_BAD, "%s: tensor %u asked for, expected one below %u", ck->source, i,
+        return mt_fail(err, MT_BAD, "%s: tensor index %u, expected one below %u", ck->source, i,
                        mt_tensor_count(&ck->config));
     mt_tensor_at(&ck->config, i, &t);
     if (first > t.rows || rows > t.rows - first)
-        return mt_fail(err, MT_BAD, "%s: tensor %s: %llu rows from %llu asked for, it has %llu",
+        return mt_fail(err, MT_BAD, "%s: tensor %s: %llu rows from %llu requested, it has %llu",
                        ck->source, t.name, (unsigned long long)rows, (unsigned long long)first,
                        (unsigned long long)t.rows);
     if (rows > 0)

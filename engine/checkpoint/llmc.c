@@ -51,7 +51,7 @@ static mt_status not_a_model(const mt_mapped *file, int32_t magic, mt_error *err
             return mt_fail(err, MT_BAD, "%s: byte 0: %d, %s, expected %d, an llm.c model",
                            file->label, magic, others[i].what, MAGIC);
     return mt_fail(err, MT_BAD,
-                   "%s: begins as no model does, expected an llm.c file (%d in its first word), a "
+                   "%s: is no known model file, expected an llm.c file (%d in its first word), a "
                    ".safetensors file or a folder with config.json and model.safetensors",
                    file->label, MAGIC);
 }
@@ -66,7 +66,7 @@ static mt_status check_word(const mt_mapped *file, const int32_t *word, int whic
 
 static mt_status check_words(const mt_mapped *file, const int32_t *word, mt_error *err) {
     static const char *const names[W_USED] = {
-        [W_POSITIONS] = "longest context",
+        [W_POSITIONS] = "context length",
         [W_VOCAB] = "vocabulary",
         [W_LAYERS] = "layers",
         [W_HEADS] = "heads",

@@ -76,7 +76,7 @@ static void measured_product(mt_cuda *c, float *out, const float *x, const float
     char name[sizeof c->notes[0].what] = "";
     uint64_t before = 0, after = 0;
     if (c->options.watch)
-        snprintf(name, sizeof name, "product %u x %u x %u", R, N, K);
+        snprintf(name, sizeof name, "matmul %u x %u x %u", R, N, K);
     if (!unmeasured(c, name)) {
         product(c, out, x, W, R, N, K, beta);
         return;
@@ -94,7 +94,7 @@ void mt_cuda_linear(mt_device *d, float *out, const float *x, const float *W, co
     if (mt_cuda_failed(c) || R == 0 || N == 0)
         return;
     if (R > INT_MAX || N > INT_MAX || K > INT_MAX) {
-        mt_fail(&c->device.failure, MT_BAD, "cuda: a product of %u x %u x %u is too large", R, N,
+        mt_fail(&c->device.failure, MT_BAD, "cuda: matrix product %u x %u x %u is too large", R, N,
                 K);
         return;
     }

@@ -33,7 +33,7 @@ struct cuda_source {
 
 static mt_status no_memory(mt_source *s, uint64_t bytes, const char *call, mt_error *err) {
     return mt_fail(err, MT_NO_MEMORY,
-                   "cuda: %s of %" PRIu64 " bytes refused by the device, %" PRIu64 " bytes held",
+                   "cuda: %s of %" PRIu64 " bytes refused by the driver, %" PRIu64 " bytes held",
                    call, bytes, s->used);
 }
 

@@ -380,8 +380,8 @@ static void the_librarys_own_workspace_is_seen(void **state) {
     assert_true(find_note(&r, "cublasCreate")->bytes > 0);
     assert_int_equal(find_note(&r, "cublasCreate")->bytes, mt_emulation_get_usage().library);
     assert_int_equal(find_note(&r, "context")->bytes, mt_emulation_get_usage().context);
-    assert_int_equal(find_note(&r, "product 1 x 153 x 51")->calls, 2);
-    assert_int_equal(find_note(&r, "product 1 x 153 x 51")->again, 0);
+    assert_int_equal(find_note(&r, "matmul 1 x 153 x 51")->calls, 2);
+    assert_int_equal(find_note(&r, "matmul 1 x 153 x 51")->again, 0);
     rig_close(&r);
 }
 
