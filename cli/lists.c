@@ -13,19 +13,10 @@ void cli_list_policies(FILE *out) {
 }
 
 static void list_strategies(FILE *out) {
-    static const struct {
-        const char *syntax, *help;
-    } strategies[] = {
-        { "concat", "new K and V of the whole context per layer and step, as torch.cat does" },
-        { "concat-tuple", "the same; all old tensors are freed at the end of the step" },
-        { "static", "K and V of --ctx tokens per layer, once" },
-        { "doubling[:N]", "one K and one V for all layers, of N tokens, doubled when full" },
-        { "paged:N", "a page of N tokens per layer and sequence, whenever one is full" },
-        { "none", "no cache: each step computes the whole context again" },
-    };
+    const mt_kv_traits *kv;
     fputs("\nKV cache strategies (--kv):\n", out);
-    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
-        item(out, strategies[i].syntax, strategies[i].help);
+    for (size_t i = 0; (kv = mt_kv_nth(i)) != NULL; i++)
+        item(out, kv->syntax, kv->help);
 }
 
 void cli_list_memory(FILE *out) {

@@ -72,8 +72,10 @@ static void refuse(struct argp_state *state, const cli_options *o) {
         argp_error(state, "study feeds seeded ids: --prompt-tokens is the prompt of its totals");
     if (o->graph)
         argp_error(state, "study measures a recorded step by itself where the device can record");
-    if (o->kv != NULL && strcmp(o->kv, "none") == 0)
-        argp_error(state, "--kv none has no cached step; study measures the uncached one anyway");
+    const mt_kv_traits *kv = o->kv != NULL ? mt_kv_find(o->kv) : NULL;
+    if (kv != NULL && kv->uncached)
+        argp_error(state, "--kv %s has no cached step; study measures the uncached one anyway",
+                   kv->name);
 }
 
 static void check(struct argp_state *state, void *input) {
@@ -207,7 +209,7 @@ static mt_status measure(study *st, mt_error *err) {
         if (status == MT_OK)
             status = study_uncached(st, context, &st->uncached[st->done], err);
     }
-    if (status == MT_OK && st->inner->record != NULL && strcmp(st->s.o.kv, "static") == 0)
+    if (status == MT_OK && st->inner->record != NULL && mt_kv_find(st->s.o.kv)->stays)
         status = study_cached(st, st->contexts[st->count - 1], true, &st->graph, err);
     cli_progress_end(&st->progress);
     return status;

@@ -274,7 +274,7 @@ static mt_status generation(gathering *g, const mt_engine_options *o, mt_error *
                            ? mt_engine_open(&e, s->model, o, err)
                            : mt_fail(err, MT_FAILED, "no memory for a step's tokens");
     if (status == MT_OK) {
-        bool pass = e->kv->reads_pass;
+        bool pass = e->kv->traits.uncached;
         mt_seeded_prompt(ids, B, P, s->o.seed, s->config.vocab);
         status = step(g, e, ids, P, next, pass || P == 1, err);
     }
@@ -332,7 +332,7 @@ static mt_status gather(study *st, const mt_engine_options *o, uint32_t want_tim
 
 mt_status study_cached(study *st, uint32_t context, bool graph, study_pass *p, mt_error *err) {
     mt_engine_options o = cli_engine_options(&st->s);
-    uint32_t span = mt_kv_again(st->s.o.kv) ? 1 : WARM + 2 * st->repeat;
+    uint32_t span = mt_kv_find(st->s.o.kv)->repeats ? 1 : WARM + 2 * st->repeat;
     *p = (study_pass){ .cached = true, .context = context };
     p->work = mt_work_of_pass(&st->s.config, o.batch, 1, context - 1, false);
     o.ctx = context;

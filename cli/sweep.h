@@ -26,7 +26,7 @@ typedef struct sweep_row {
 } sweep_row;
 
 /* True when a run to a shorter context makes the same requests as this one's beginning: no
- * request's size depends on --ctx (concat, concat-tuple, doubling, none; eager). */
+ * request's size depends on --ctx (activations eager, and a cache strategy of that kind). */
 bool sweep_prefixes_exact(const mt_engine_options *o);
 
 /* Whether the policy can be opened; what is to be noted of it, unless quiet. */

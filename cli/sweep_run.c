@@ -21,8 +21,8 @@ typedef struct watch {
 } watch;
 
 bool sweep_prefixes_exact(const mt_engine_options *o) {
-    return !o->arena && (strncmp(o->kv, "concat", 6) == 0 || strncmp(o->kv, "doubling", 8) == 0 ||
-                         strcmp(o->kv, "none") == 0);
+    const mt_kv_traits *kv = mt_kv_find(o->kv);
+    return !o->arena && kv != NULL && !kv->sized_by_ctx;
 }
 
 mt_status sweep_check_policy(const char *policy, bool quiet, mt_error *err) {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/output.h"
+#include "engine/kv/fault.h"
 #include "reports/summary.h"
 
 /* Rounding of fp32 sums through the layers of a GPT-2, relative to the largest logit: a right cache
@@ -51,8 +52,9 @@ static const cli_option rows[] = {
 static void check(struct argp_state *state, void *input) {
     const verify_options *o = input;
     cli_check_engine(state, &o->engine);
-    if (o->engine.kv != NULL && strcmp(o->engine.kv, "none") == 0)
-        argp_error(state, "--kv none has no cache to verify");
+    const mt_kv_traits *kv = o->engine.kv != NULL ? mt_kv_find(o->engine.kv) : NULL;
+    if (kv != NULL && kv->uncached)
+        argp_error(state, "--kv %s has no cache to verify", kv->name);
     if (o->fault && o->rerun)
         argp_error(state, "--fault goes without --rerun");
 }
@@ -289,17 +291,11 @@ static mt_status check_cache(cli_session *s, bool rerun, mt_error *err) {
     return status;
 }
 
-/* A context at which the cache grows: where doubling doubles, else in the middle. */
+/* The context at which the cache moves to a larger place; where it does not, the middle. */
 static uint32_t fault_ctx(const cli_session *s) {
-    uint64_t capacity = 256;
+    uint64_t capacity = mt_kv_capacity(s->o.kv, s->P);
     uint32_t middle = s->P + (s->ctx - s->P) / 2 + 1;
-    if (strncmp(s->o.kv, "doubling", 8) != 0)
-        return middle;
-    if (s->o.kv[8] == ':')
-        capacity = strtoull(s->o.kv + 9, NULL, 10);
-    while (capacity < s->P)
-        capacity *= 2;
-    return capacity + 1 < s->ctx ? (uint32_t)capacity + 1 : middle;
+    return capacity > 0 && capacity + 1 < s->ctx ? (uint32_t)capacity + 1 : middle;
 }
 
 static const struct {
@@ -318,7 +314,9 @@ static mt_status check_fault(cli_session *s, int i, const record *clean, const r
                              int *good, mt_error *err) {
     record damaged = { 0 };
     mt_engine_options o = cli_engine_options(s);
-    o.fault = (mt_fault){ faults[i].kind, s->config.layers / 2, fault_ctx(s) };
+    mt_fault fault = { faults[i].kind, s->config.layers / 2, fault_ctx(s), s->config.positions };
+    o.wrap = mt_kv_fault;
+    o.wrapped_with = &fault;
     mt_status status = new_record(&damaged, s, err);
     if (status == MT_OK)
         status = cached_run(s, &o, clean->ids, &damaged, faults[i].name, err);
@@ -329,7 +327,7 @@ static mt_status check_fault(cli_session *s, int i, const record *clean, const r
             first &= damaged.ids[(size_t)b * damaged.steps] ==
                      reference->ids[(size_t)b * reference->steps];
         bool caught = !(c.difference <= c.bound);
-        printf("%s (layer %u, at ctx %u)\n", faults[i].name, o.fault.layer, o.fault.ctx);
+        printf("%s (layer %u, at ctx %u)\n", faults[i].name, fault.layer, fault.ctx);
         printf("  check of the first token: %s\n", first ? "passes" : "fails");
         printf("  check of all %u steps:    largest logit difference %.3g, bound %.3g: %s\n",
                damaged.steps, c.difference, c.bound,

@@ -10,7 +10,7 @@
 /* Tokens of each sequence that a step feeds: all so far without a cache. */
 static void step_shape(const mt_engine *e, uint32_t total, uint32_t fresh, uint32_t *T,
                        uint32_t *first) {
-    bool cached = !e->kv->reads_pass;
+    bool cached = !e->kv->traits.uncached;
     *T = cached ? fresh : total;
     *first = cached ? total - fresh : 0;
 }
@@ -96,6 +96,8 @@ mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_optio
     if (status == MT_OK)
         status = mt_kv_open(&e->kv, options->kv, &model->config, options->batch, options->ctx,
                             e->alloc, e->device, err);
+    if (status == MT_OK && options->wrap != NULL)
+        status = options->wrap(&e->kv, options->wrapped_with, err);
     if (status == MT_OK)
         status = mt_graph_check(options, e->device, err);
     if (status == MT_OK)
@@ -153,14 +155,13 @@ mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *
     if (e->device->range_end != NULL)
         e->device->range_end(e->device);
     MT_TRY(status);
-    if (e->kv->ops->end != NULL)
-        e->kv->ops->end(e->kv);
+    mt_kv_end(e->kv);
     e->tokens += T;
     return MT_OK;
 }
 
 bool mt_engine_rewind(mt_engine *e, uint32_t tokens) {
-    if (!e->kv->ops->again || tokens > e->tokens)
+    if (!e->kv->traits.repeats || tokens > e->tokens)
         return false;
     e->tokens = tokens;
     return true;
@@ -185,8 +186,7 @@ void mt_engine_close(mt_engine *e) {
     if (e == NULL)
         return;
     mt_acts_close(&e->acts);
-    if (e->kv != NULL)
-        e->kv->ops->close(e->kv);
+    mt_kv_close(e->kv);
     mt_alloc_put(e->alloc, &e->logits, NULL);
     if (e->workspace.handle != 0 && e->device->use_workspace != NULL)
         e->device->use_workspace(e->device, NULL, 0);

@@ -14,34 +14,18 @@
 #include "engine/kv/kv.h"
 #include "engine/model.h"
 
-/* A wrong cache, made on purpose, to see whether it is noticed (memtrace verify --fault). */
-typedef enum mt_fault_kind {
-    MT_FAULT_NONE,
-    MT_FAULT_SWAP_K,   /* keys of two places exchanged in one layer, their values left */
-    MT_FAULT_SWAP_KV,  /* keys and values of two places exchanged: attention is a sum, nothing
-                          changes */
-    MT_FAULT_POSITION, /* later tokens take the next position's embedding */
-    MT_FAULT_STALE,    /* one layer's new row holds the row before it */
-    MT_FAULT_MIX_KV    /* keys and values of the old rows exchanged in one layer, after a growth */
-} mt_fault_kind;
-
-typedef struct mt_fault {
-    mt_fault_kind kind;
-    uint32_t layer; /* where */
-    uint32_t ctx;   /* at the step that makes the cache this long; POSITION: from it on */
-} mt_fault;
-
 typedef struct mt_engine_options {
-    uint32_t batch;     /* B */
-    uint32_t prompt;    /* P, tokens of each sequence in the prefill */
-    uint32_t ctx;       /* tokens in the cache at the end */
-    bool logits_all;    /* the head computes all rows of a pass, else the last of each sequence */
-    bool arena;         /* activations from one block, else eager */
-    const char *kv;     /* cache strategy */
-    uint64_t workspace; /* bytes requested for the library's workspace; 0: none */
-    bool own_workspace; /* the library keeps one that it takes itself */
-    bool graph;         /* decode steps are recorded once and replayed; see graph.c */
-    mt_fault fault;
+    uint32_t batch;   /* B */
+    uint32_t prompt;  /* P, tokens of each sequence in the prefill */
+    uint32_t ctx;     /* tokens in the cache at the end */
+    bool logits_all;  /* the head computes all rows of a pass, else the last of each sequence */
+    bool arena;       /* activations from one block, else eager */
+    const char *kv;   /* cache strategy */
+    mt_kv_wrap *wrap; /* puts another in front of it; NULL: none */
+    const void *wrapped_with; /* its context */
+    uint64_t workspace;       /* bytes requested for the library's workspace; 0: none */
+    bool own_workspace;       /* the library keeps one that it takes itself */
+    bool graph;               /* decode steps are recorded once and replayed; see graph.c */
 } mt_engine_options;
 
 /* A decode step as the device recorded it. */
@@ -105,9 +89,5 @@ mt_status mt_forward_record(mt_engine *e, uint32_t last, mt_error *err);
 mt_status mt_graph_check(const mt_engine_options *o, const mt_device *d, mt_error *err);
 bool mt_graph_serves(const mt_engine *e, uint32_t T);
 mt_status mt_graph_step(mt_engine *e, const int32_t *ids, int32_t *next, mt_error *err);
-
-/* fault.c: damages the cache of one layer as options.fault says, after its rows were written. */
-mt_status mt_fault_apply(mt_engine *e, uint32_t layer, uint32_t first, uint32_t T,
-                         const mt_kv_view *view, mt_error *err);
 
 #endif

@@ -45,9 +45,7 @@ static mt_status embed(pass *p, const int32_t *ids, mt_error *err) {
     const mt_weights *w = &p->e->model->weights;
     const mt_config *c = p->c;
     uint64_t bytes = p->R * sizeof(int32_t);
-    uint32_t place = p->first;
-    if (p->e->options.fault.kind == MT_FAULT_POSITION && p->first + p->T >= p->e->options.fault.ctx)
-        place += place + p->T < c->positions;
+    uint32_t place = mt_kv_position(p->e->kv, p->first, p->T);
     MT_TRY(mt_acts_get(p->acts, &p->b.ids, bytes, -1, err));
     MT_TRY(get(p, &p->b.x, p->R, c->width, -1, err));
     if (p->records)
@@ -62,15 +60,9 @@ static mt_status embed(pass *p, const int32_t *ids, mt_error *err) {
 
 /* Where this layer's keys and values lie, with the pass's own written. */
 static mt_status cache(pass *p, uint32_t l, mt_kv_view *view, mt_error *err) {
-    mt_engine *e = p->e;
     if (p->acts->mode == MT_PLAN)
         return MT_OK;
-    MT_TRY(e->kv->ops->layer(e->kv, l, p->first, p->T, p->b.qkv.ptr, view, err));
-    if (!e->kv->reads_pass)
-        p->d->kv_write(p->d, view, p->b.qkv.ptr, p->B, p->T, p->first, p->c->width);
-    if (e->options.fault.kind != MT_FAULT_NONE)
-        return mt_fault_apply(e, l, p->first, p->T, view, err);
-    return MT_OK;
+    return mt_kv_update(p->e->kv, l, p->first, p->T, p->b.qkv.ptr, view, err);
 }
 
 static mt_status attention(pass *p, uint32_t l, mt_error *err) {

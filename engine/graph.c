@@ -8,29 +8,36 @@
  * run without graphs. */
 #include "engine/engine.h"
 
-#include <string.h>
+#include <stdio.h>
 
-static bool stays(const char *kv) {
-    return strcmp(kv, "static") == 0 || strncmp(kv, "doubling", 8) == 0;
+/* "static or doubling[:N]": the strategies that stay. */
+static const char *those_that_stay(char *text, size_t room) {
+    const mt_kv_traits *t;
+    size_t n = 0;
+    for (size_t i = 0; (t = mt_kv_nth(i)) != NULL && n < room; i++)
+        if (t->stays)
+            n += (size_t)snprintf(text + n, room - n, "%s%s", n > 0 ? " or " : "", t->syntax);
+    return text;
 }
 
 mt_status mt_graph_check(const mt_engine_options *o, const mt_device *d, mt_error *err) {
+    const mt_kv_traits *kv = mt_kv_find(o->kv);
+    char names[128];
     if (!o->graph)
         return MT_OK;
-    if (!stays(o->kv) || !o->arena)
-        return mt_fail(
-            err, MT_BAD,
-            "--graph needs buffers that stay where they are: --kv static or doubling (not "
-            "%s) and --activations arena",
-            o->kv);
+    if (kv == NULL || !kv->stays || !o->arena)
+        return mt_fail(err, MT_BAD,
+                       "--graph needs buffers that stay where they are: --kv %s (not %s) and "
+                       "--activations arena",
+                       those_that_stay(names, sizeof names), o->kv);
     if (d->computes && d->record == NULL)
         return mt_fail(err, MT_BAD, "--graph needs --backend cuda (or none), not %s", d->name);
     return MT_OK;
 }
 
 bool mt_graph_serves(const mt_engine *e, uint32_t T) {
-    return e->options.graph && e->device->record != NULL && T == 1 && e->recording.warm &&
-           e->options.fault.kind == MT_FAULT_NONE;
+    return e->options.graph && e->kv->traits.stays && e->device->record != NULL && T == 1 &&
+           e->recording.warm;
 }
 
 static bool same(const mt_kv_view *a, const mt_kv_view *b) {
@@ -54,7 +61,7 @@ mt_status mt_graph_step(mt_engine *e, const int32_t *ids, int32_t *next, mt_erro
     mt_device *d = e->device;
     mt_kv_view view;
     size_t bytes = e->options.batch * sizeof *ids;
-    MT_TRY(e->kv->ops->layer(e->kv, 0, e->tokens, 1, NULL, &view, err));
+    MT_TRY(e->kv->ops->room(e->kv, 0, e->tokens, 1, &view, err));
     if (!r->made || !same(&r->view, &view))
         MT_TRY(record(e, &view, err));
     d->copy_in(d, r->in, ids, bytes);

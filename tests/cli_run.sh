@@ -546,7 +546,7 @@ for option in logits dtype backend activations model kv; do
 done
 for value in paged paged: paged:0 paged:-1 paged:x paged:1,2 paged:$huge doubling: doubling:0 \
     doubling:x doubling:$huge static:4 concat: none:1 Concat "concat "; do
-    refused "--kv '$value'" 2 "kv strategy " --backend none --kv "$value"
+    refused "--kv '$value'" 2 "cache strategy " --backend none --kv "$value"
 done
 for value in "" abc Torch " torch" block block: block:0 block:1000 block:2MiB,fit:worst \
     block:2MiB,keep:some block:2MiB,round:0 block:2MiB,round:100 block:2MiB,round \

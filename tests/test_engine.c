@@ -21,9 +21,10 @@
 
 #include "base/size.h"
 #include "engine/generate.h"
+#include "engine/kv/fault.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define FEW_ROWS     8    /* a product of up to so many rows is our own; more go through BLAS */
+#define FEW_ROWS     16   /* a product of up to so many rows is our own; more go through BLAS */
 #define RELATIVE     1e-4 /* of the largest logit: how far two right runs may be apart */
 
 static const char *const strategies[] = { "concat",   "concat-tuple", "static",
@@ -1329,11 +1330,11 @@ static setup parity_setup(const char *kv, uint32_t batch, uint32_t prompt, bool 
  * of many rows whose head computes all of them, which is BLAS's, and for runs without a cache while
  * their rows are few. */
 static void check_bits(const record *run, const record *other, const mt_engine_options *o) {
-    uint32_t rows = o->batch * o->prompt;
+    uint32_t rows = o->batch * o->prompt, few = FEW_ROWS / o->batch - o->prompt + 1;
     if (strcmp(o->kv, "none") != 0)
         assert_true(same_bits(run, other, o->logits_all && rows > FEW_ROWS, run->steps));
     else if (rows <= FEW_ROWS)
-        assert_true(same_bits(run, other, 0, FEW_ROWS / o->batch - o->prompt + 1));
+        assert_true(same_bits(run, other, 0, few < run->steps ? few : run->steps));
 }
 
 /* Every strategy, eager and arena, against one pass without a cache and against each other. */
@@ -1379,6 +1380,67 @@ static void test_short_pass_is_cached_run(void **state) {
     }
 }
 
+/* ---- repeated steps -------------------------------------------------------------------------- */
+
+static uint64_t kv_now(const rig *r) {
+    return mt_alloc_ledger(r->alloc)->tag[MT_KV].current;
+}
+
+/* Feeds tokens up to ctx. */
+static void feed_to(rig *r, const int32_t *ids, uint32_t ctx) {
+    while (r->engine->tokens < ctx) {
+        uint32_t at = r->engine->tokens, T = at == 0 ? r->engine->options.prompt : 1;
+        int32_t next;
+        must(mt_engine_step(r->engine, ids + at, T, &next, &r->err), &r->err);
+    }
+}
+
+static void last_logits(rig *r, float *logits) {
+    must(mt_engine_logits(r->engine, 0, 1, logits, &r->err), &r->err);
+}
+
+/* The last steps again and again: the cache does not grow, and the logits are the same. */
+static void check_repeats(const char *spec) {
+    setup s = { .config = small(64), .real = true };
+    int32_t *ids = new_prompt(1, 33, s.config.vocab);
+    float first[97], again[97];
+    rig r;
+    s.options = options_of(spec, 1, 3, 33, false);
+    rig_open(&r, &s);
+    must(rig_load(&r, &s), &r.err);
+    for (uint32_t ctx = 4; ctx <= 33; ctx++) {
+        feed_to(&r, ids, ctx);
+        last_logits(&r, first);
+        uint64_t kv = kv_now(&r);
+        assert_int_equal(kv, r.engine->kv->ops->bytes(r.engine->kv, ctx));
+        for (uint32_t back = 1; back <= 3; back++) {
+            bool can = mt_engine_rewind(r.engine, ctx - back);
+            assert_int_equal(can, mt_kv_find(spec)->repeats);
+            assert_int_equal(r.engine->tokens, can ? ctx - back : ctx);
+            feed_to(&r, ids, ctx);
+            last_logits(&r, again);
+            assert_memory_equal(first, again, sizeof first);
+            assert_int_equal(kv_now(&r), kv);
+        }
+    }
+    free(ids);
+    rig_close(&r);
+}
+
+/* Every strategy of the table, at page sizes and capacities that a step meets and just misses. */
+static void test_repeated_steps(void **state) {
+    (void)state;
+    const mt_kv_traits *t;
+    for (size_t i = 0; (t = mt_kv_nth(i)) != NULL; i++) {
+        static const int arguments[] = { 1, 2, 5, 16, 64 };
+        for (size_t k = 0; k < (t->takes ? COUNT(arguments) : 1); k++) {
+            char spec[32];
+            snprintf(spec, sizeof spec, t->takes ? "%s:%d" : "%s", t->name, arguments[k]);
+            check_repeats(spec);
+        }
+    }
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static record threads_run(int threads, uint32_t prompt, const record *feed) {
@@ -1414,7 +1476,9 @@ static void test_threads(void **state) {
  * exchange of whole places, which is a sum in another order. */
 static void check_fault(const setup *s, const record *right, mt_fault_kind kind) {
     setup wrong = *s;
-    wrong.options.fault = (mt_fault){ kind, 1, 12 };
+    mt_fault fault = { kind, 1, 12, s->config.positions };
+    wrong.options.wrap = mt_kv_fault;
+    wrong.options.wrapped_with = &fault;
     record r = record_run(&wrong, right);
     uint32_t before = 12 - s->options.prompt;
     size_t width = (size_t)r.B * r.V;
@@ -1705,7 +1769,9 @@ static void test_fault_needs_memory(void **state) {
     rig r;
     uint32_t done;
     s.options = options_of("concat", 1, 1, 8, false);
-    s.options.fault = (mt_fault){ MT_FAULT_SWAP_K, 0, 5 };
+    const mt_fault fault = { MT_FAULT_SWAP_K, 0, 5, 64 };
+    s.options.wrap = mt_kv_fault;
+    s.options.wrapped_with = &fault;
     rig_open(&r, &s);
     must_fail(rig_run(&r, &s, &done), MT_BAD, &r.err);
     assert_int_equal(done, 4);
@@ -1854,6 +1920,7 @@ int main(void) {
         cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_cached_is_uncached),
         cmocka_unit_test(test_short_pass_is_cached_run),
+        cmocka_unit_test(test_repeated_steps),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_out_of_memory),

@@ -7,42 +7,21 @@
 #include "engine/kv/kv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct concat {
     mt_kv base;
     mt_mem *now;  /* [L][2]: K and V of each layer */
-    mt_mem *past; /* [L][2]: the tuple's old tensors, until the step ends */
-    bool tuple;
+    mt_mem *past; /* [L][2]: the old ones; the tuple's live until the step ends */
 } concat;
 
-static mt_status open_concat(mt_kv **out, const char *argument, bool tuple, mt_error *err) {
-    if (argument != NULL)
-        return mt_fail(err, MT_BAD, "kv strategy concat takes no argument, not %.60s", argument);
-    concat *c = calloc(1, sizeof *c);
-    if (c == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a cache's records");
-    c->tuple = tuple;
-    *out = &c->base;
-    return MT_OK;
-}
-
-static mt_status concat_open(mt_kv **out, const char *argument, mt_error *err) {
-    return open_concat(out, argument, false, err);
-}
-
-static mt_status tuple_open(mt_kv **out, const char *argument, mt_error *err) {
-    return open_concat(out, argument, true, err);
-}
-
 static mt_status records(concat *c, mt_error *err) {
-    if (c->now != NULL)
-        return MT_OK;
-    c->now = calloc(2 * (size_t)c->base.layers, sizeof *c->now);
-    c->past = calloc(2 * (size_t)c->base.layers, sizeof *c->past);
-    return c->now != NULL && c->past != NULL
-               ? MT_OK
-               : mt_fail(err, MT_FAILED, "no memory for a cache's records");
+    size_t tensors = 2 * (size_t)c->base.layers;
+    if (c->now == NULL)
+        c->now = calloc(2 * tensors, sizeof *c->now);
+    if (c->now == NULL)
+        return mt_no_memory(err, "a cache's records");
+    c->past = c->now + tensors;
+    return MT_OK;
 }
 
 /* Replaces one tensor by a longer one that begins with its rows. */
@@ -56,18 +35,17 @@ static mt_status lengthen(concat *c, uint32_t layer, int which, uint32_t first, 
     if (first > 0)
         kv->device->copy_rows(kv->device, longer.ptr, new_bytes, now->ptr, old_bytes, old_bytes,
                               kv->batch);
-    if (c->tuple)
-        *past = *now;
-    else
-        mt_alloc_put(kv->alloc, now, NULL);
+    mt_alloc_put(kv->alloc, past, NULL); /* of a step that did not end */
+    *past = *now;
     *now = longer;
+    if (!kv->ops->end)
+        mt_alloc_put(kv->alloc, past, NULL);
     return MT_OK;
 }
 
-static mt_status concat_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
-                              mt_kv_view *view, mt_error *err) {
+static mt_status concat_room(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T,
+                             mt_kv_view *view, mt_error *err) {
     concat *c = (concat *)kv;
-    (void)qkv;
     MT_TRY(records(c, err));
     MT_TRY(lengthen(c, layer, 0, first, T, err));
     MT_TRY(lengthen(c, layer, 1, first, T, err));
@@ -94,11 +72,25 @@ static void concat_close(mt_kv *kv) {
     for (size_t i = 0; c->now != NULL && i < 2 * (size_t)kv->layers; i++)
         mt_alloc_put(kv->alloc, &c->now[i], NULL);
     free(c->now);
-    free(c->past);
-    free(c);
 }
 
-const mt_kv_ops mt_kv_concat = { "concat",     concat_open,  concat_layer, concat_end,
-                                 concat_bytes, concat_close, false };
-const mt_kv_ops mt_kv_concat_tuple = { "concat-tuple", tuple_open,   concat_layer, concat_end,
-                                       concat_bytes,   concat_close, false };
+const mt_kv_ops mt_kv_concat = {
+    .traits = { .name = "concat",
+                .syntax = "concat",
+                .help = "new K and V of the whole context per layer and step, as torch.cat does" },
+    .size = sizeof(concat),
+    .room = concat_room,
+    .bytes = concat_bytes,
+    .close = concat_close,
+};
+
+const mt_kv_ops mt_kv_concat_tuple = {
+    .traits = { .name = "concat-tuple",
+                .syntax = "concat-tuple",
+                .help = "the same; all old tensors are freed at the end of the step" },
+    .size = sizeof(concat),
+    .room = concat_room,
+    .end = concat_end,
+    .bytes = concat_bytes,
+    .close = concat_close,
+};

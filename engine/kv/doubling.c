@@ -5,35 +5,16 @@
  * three times the old cache is alive for a moment. Growth happens at the first layer of a step. */
 #include "engine/kv/kv.h"
 
-#include <stdlib.h>
-
-#include "base/size.h"
-
 typedef struct doubling {
     mt_kv base;
     mt_mem mem[2];
-    uint64_t start, capacity; /* tokens; capacity 0 before the first step */
+    uint64_t capacity; /* tokens; 0 before the first step */
 } doubling;
 
-static mt_status doubling_open(mt_kv **out, const char *argument, mt_error *err) {
-    uint64_t start = 256;
-    if (argument != NULL && !mt_parse_u64(argument, 1, MT_KV_MOST, &start))
-        return mt_fail(err, MT_BAD,
-                       "kv strategy doubling:%.60s: expected doubling:N, N from 1 to %d tokens",
-                       argument, MT_KV_MOST);
-    doubling *d = calloc(1, sizeof *d);
-    if (d == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a cache's records");
-    d->start = start;
-    *out = &d->base;
-    return MT_OK;
-}
-
-static uint64_t capacity_for(const doubling *d, uint64_t tokens) {
-    uint64_t c = d->capacity > 0 ? d->capacity : d->start;
-    while (c < tokens)
-        c *= 2;
-    return c;
+static uint64_t doubled(uint64_t capacity, uint64_t tokens) {
+    while (capacity < tokens)
+        capacity *= 2;
+    return capacity;
 }
 
 static mt_status grow(doubling *d, uint64_t first, uint64_t capacity, mt_error *err) {
@@ -58,11 +39,10 @@ static mt_status grow(doubling *d, uint64_t first, uint64_t capacity, mt_error *
     return MT_OK;
 }
 
-static mt_status doubling_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
-                                mt_kv_view *view, mt_error *err) {
+static mt_status doubling_room(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T,
+                               mt_kv_view *view, mt_error *err) {
     doubling *d = (doubling *)kv;
-    (void)qkv;
-    uint64_t capacity = capacity_for(d, (uint64_t)first + T);
+    uint64_t capacity = doubled(d->capacity > 0 ? d->capacity : kv->n, (uint64_t)first + T);
     if (capacity != d->capacity)
         MT_TRY(grow(d, first, capacity, err));
     size_t sequence = capacity * kv->width;
@@ -73,20 +53,31 @@ static mt_status doubling_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint3
     return MT_OK;
 }
 
+static uint64_t doubling_capacity(const mt_kv *kv, uint64_t tokens) {
+    return doubled(kv->n, tokens);
+}
+
 static uint64_t doubling_bytes(const mt_kv *kv, uint64_t ctx) {
-    uint64_t c = ((const doubling *)kv)->start;
-    while (c < ctx)
-        c *= 2;
-    return 2 * kv->layers * kv->batch * c * kv->row;
+    return 2 * kv->layers * kv->batch * doubled(kv->n, ctx) * kv->row;
 }
 
 static void doubling_close(mt_kv *kv) {
     doubling *d = (doubling *)kv;
     mt_alloc_put(kv->alloc, &d->mem[0], NULL);
     mt_alloc_put(kv->alloc, &d->mem[1], NULL);
-    free(d);
 }
 
-const mt_kv_ops mt_kv_doubling = { "doubling", doubling_open,  doubling_layer,
-                                   NULL,       doubling_bytes, doubling_close,
-                                   true };
+const mt_kv_ops mt_kv_doubling = {
+    .traits = { .name = "doubling",
+                .syntax = "doubling[:N]",
+                .help = "one K and one V for all layers, of N tokens (256), doubled when full",
+                .takes = true,
+                .standard = 256,
+                .repeats = true,
+                .stays = true },
+    .size = sizeof(doubling),
+    .room = doubling_room,
+    .capacity = doubling_capacity,
+    .bytes = doubling_bytes,
+    .close = doubling_close,
+};

@@ -11,26 +11,14 @@ typedef struct fixed {
     mt_mem *mem; /* [L][2] */
 } fixed;
 
-static mt_status static_open(mt_kv **out, const char *argument, mt_error *err) {
-    if (argument != NULL)
-        return mt_fail(err, MT_BAD, "kv strategy static takes no argument, not %.60s", argument);
-    fixed *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a cache's records");
-    *out = &s->base;
-    return MT_OK;
-}
-
-static mt_status static_layer(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, float *qkv,
-                              mt_kv_view *view, mt_error *err) {
+static mt_status static_room(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T,
+                             mt_kv_view *view, mt_error *err) {
     fixed *s = (fixed *)kv;
-    (void)qkv;
-    (void)first;
-    (void)T;
+    (void)first, (void)T;
     if (s->mem == NULL)
         s->mem = calloc(2 * (size_t)kv->layers, sizeof *s->mem);
     if (s->mem == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a cache's records");
+        return mt_no_memory(err, "a cache's records");
     mt_mem *m = &s->mem[2 * layer];
     for (int i = 0; i < 2; i++) {
         mt_request r = { .bytes = kv->batch * kv->ctx * kv->row,
@@ -55,8 +43,17 @@ static void static_close(mt_kv *kv) {
     for (size_t i = 0; s->mem != NULL && i < 2 * (size_t)kv->layers; i++)
         mt_alloc_put(kv->alloc, &s->mem[i], NULL);
     free(s->mem);
-    free(s);
 }
 
-const mt_kv_ops mt_kv_static = { "static",     static_open,  static_layer, NULL,
-                                 static_bytes, static_close, true };
+const mt_kv_ops mt_kv_static = {
+    .traits = { .name = "static",
+                .syntax = "static",
+                .help = "K and V of --ctx tokens per layer, once",
+                .repeats = true,
+                .stays = true,
+                .sized_by_ctx = true },
+    .size = sizeof(fixed),
+    .room = static_room,
+    .bytes = static_bytes,
+    .close = static_close,
+};
