@@ -1,10 +1,11 @@
 /* policy.c - policies on the command line: the settings of PyTorch's environment, lists, notes. */
 #include "cli/cli.h"
-#include "cli/list.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/list.h"
 
 /* What PyTorch reads: the first of these that is set counts, even if it is empty. */
 static const char *environment(void) {

@@ -1,13 +1,13 @@
 /* sweep_run.c - see sweep.h. A listener follows the ledger and notes, at each mark that ends a
  * wanted context, what the run has been like so far. */
-#include "cli/cli.h"
 #include "cli/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/optimum.h"
 #include "base/size.h"
+#include "cli/cli.h"
+#include "reports/optimum.h"
 
 /* What listens: the meter sees each mark first. */
 typedef struct watch {
