@@ -7,7 +7,8 @@ shared=${MEMTRACE_SHARED:-../shared}
 folder=$shared/golden/hf-gpt2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-unset PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF CUBLAS_WORKSPACE_CONFIG TORCH_CUBLAS_WORKSPACE_CACHE
+unset PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF PYTORCH_HIP_ALLOC_CONF CUBLAS_WORKSPACE_CONFIG \
+    TORCH_CUBLAS_WORKSPACE_CACHE CUBLASLT_WORKSPACE_SIZE TORCH_CUBLASLT_UNIFIED_WORKSPACE
 
 # field FILE NAME: the value after NAME= in the header
 field() {
@@ -36,26 +37,29 @@ predict() {
     env $environment "$MEMTRACE" predict "$@"
 }
 
-if [ ! -d "$folder" ]; then
-    echo "skip the recorded decodes are not at $folder"
-else
-    for f in "$folder"/*.tsv; do
-        name=$(basename "$f" .tsv)
-        grep -v '^#' "$f" >"$work/recorded"
-        if ! predict "$f" >"$work/predicted" 2>"$work/errors"; then
-            cat "$work/errors"
-            echo "not ok predict $name ends well"
-            continue
-        fi
-        grep -v '^#' "$work/predicted" >"$work/ours"
-        if cmp -s "$work/ours" "$work/recorded"; then
-            echo "ok predict $name: 0 bytes of difference"
-        else
-            diff "$work/ours" "$work/recorded" | head -n 4
-            echo "not ok predict $name"
-        fi
-    done
-fi
+# same FILE COMMAND...: a recording's rows and what COMMAND prints
+same() {
+    name=$(basename "$1" .gz)
+    gzip -dcf "$1" | compared >"$work/recorded"
+    shift
+    "$@" >"$work/predicted" 2>"$work/errors"
+    compared <"$work/predicted" >"$work/ours"
+    if cmp -s "$work/ours" "$work/recorded"; then
+        echo "ok predict $name: 0 bytes of difference"
+    else
+        cat "$work/errors"
+        diff "$work/ours" "$work/recorded" | head -n 4
+        echo "not ok predict $name"
+    fi
+}
+
+. tests/oracle/again.shi
+for f in tests/recordings/gpt2-*/*.tsv.gz; do
+    same "$f" predicted "$f"
+done
+for f in "$folder"/*.tsv; do # where the shared recordings are
+    [ ! -f "$f" ] || same "$f" predict "$f"
+done
 
 # Rows known from such recordings, which need no file: the end of GPT-2 small's decode.
 row() { # row NAME EXPECTED OPTIONS...

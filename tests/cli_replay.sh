@@ -139,21 +139,30 @@ refused "a file that is no run" 2 "nonsense" replay "$dir/nonsense"
 sed '300d' "$dir/run.trace" >"$dir/broken.trace"
 refused "a trace with a line missing" 2 "broken.trace:300: " replay "$dir/broken.trace"
 
-recording=$shared/golden/torch-alloc/kv--default.tsv.gz
-if [ -e "$recording" ]; then
-    begin "a recording agrees"
-    run replay --check "$recording"
-    want ended 0
-    want has "$out" "0 files differ, 0 cannot be read"
-    gzip -dc "$recording" | awk -F '\t' -v OFS='\t' 'NR == 300 { $9 += 512 } { print }' >"$dir/changed.tsv"
-    begin "a changed recording does not, and the pools are shown"
-    run replay --check "$dir/changed.tsv"
-    want ended 1
-    want has "$out" "changed.tsv:300: operation"
-    want has "$out" "the large pool"
-else
-    skip "recordings" "they are not there"
-fi
+recording=tests/recordings/torch-2.15/grow--default.tsv.gz
+begin "a recording agrees"
+run replay --check "$recording"
+want ended 0
+want has "$out" "0 files differ, 0 cannot be read"
+gzip -dc "$recording" | awk -F '\t' -v OFS='\t' 'NR == 100 { $9 += 512 } { print }' >"$dir/changed.tsv"
+begin "a changed recording does not, and the pools are shown"
+run replay --check "$dir/changed.tsv"
+want ended 1
+want has "$out" "changed.tsv:100: operation"
+want has "$out" "the large pool"
+
+# torch.cuda.memory_summary at the end of each recording
+. tests/oracle/again.shi
+for folder in tests/recordings/torch-2.*; do
+    gzip -dc "$folder/summaries.txt.gz" | awk -v dir="$dir" '
+        /^== / { close(to); to = dir "/" $2 ".summary"; next } { print > to }'
+    begin "memory_summary of all recordings in $folder"
+    for f in "$folder"/*.tsv.gz; do
+        summary_of "$f" >"$dir/ours" 2>"$err"
+        want cmp "$dir/ours" "$dir/$(basename "$f" .tsv.gz).summary"
+    done
+done
+
 begin "a file that is no recording"
 run replay --check "$dir/nonsense"
 want ended 2

@@ -15,6 +15,7 @@
 #include "reports/pack.h"
 #include "base/size.h"
 #include "traces/replay.h"
+#include "tests/recordings.h"
 
 static uint64_t seed = 88172645463325252;
 
@@ -272,42 +273,23 @@ static void test_patterns(void **state) {
     }
 }
 
+static void check_schedule(const char *path, void *context) {
+    race r;
+    mt_reader *in;
+    mt_error err;
+    (void)context;
+    start(&r);
+    if (mt_reader_open(&in, path, &err) != MT_OK ||
+        mt_replay_all(&r.replay, in, NULL, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    finish(&r, path);
+    mt_reader_close(in);
+}
+
 static void test_schedules(void **state) {
-    static const char *const names[] = {
-        "dynamic-eager-p1",
-        "dynamic-eager-p1000",
-        "dynamic-sdpa-p1-expandable",
-        "dynamic-sdpa-p1-round4",
-        "dynamic-sdpa-p1-split20",
-        "dynamic-sdpa-p1-torch211",
-        "dynamic-sdpa-p1-wscache",
-        "dynamic-sdpa-p1",
-        "dynamic-sdpa-p1000",
-        "nocache-eager",
-        "nocache-sdpa",
-    };
-    const char *shared = getenv("MEMTRACE_SHARED");
-    const bool quick = getenv("MEMTRACE_QUICK") != NULL;
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[512];
-        race r;
-        mt_reader *in;
-        mt_error err;
-        if (quick && strstr(names[i], "1000") == NULL)
-            continue;
-        snprintf(path, sizeof path, "%s/golden/hf-gpt2/schedule-%s.txt.gz",
-                 shared != NULL ? shared : "../shared", names[i]);
-        if (mt_reader_open(&in, path, &err) != MT_OK) {
-            printf("skipped: %s\n", err.text);
-            skip();
-        }
-        start(&r);
-        if (mt_replay_all(&r.replay, in, NULL, &err) != MT_OK)
-            fail_msg("%s", err.text);
-        finish(&r, names[i]);
-        mt_reader_close(in);
-    }
+    assert_true(for_recordings("gpt2-2.{8,11}/schedule-*.txt.gz", "hf-gpt2/schedule-*.txt.gz", 5,
+                               check_schedule, NULL) > 0);
 }
 
 /* ---- the listener ---------------------------------------------------------------------------- */

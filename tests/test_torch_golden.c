@@ -1,9 +1,7 @@
 /* test_torch_golden.c - the torch policy against recordings of PyTorch itself: scripted traces, row
  * by row, and whole decodes of GPT-2, counters at every token; and recordings that are broken.
  *
- * The recordings lie in MEMTRACE_SHARED/golden (../shared if unset); without them their tests are
- * skipped. */
-#include <dirent.h>
+ * tests/recordings.h says where recordings lie. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 #include <zlib.h>
@@ -20,54 +17,11 @@
 #include "base/size.h"
 #include "traces/check.h"
 #include "traces/replay.h"
+#include "tests/recordings.h"
 #include "tests/temp_files.h"
-
-/* ---- folders --------------------------------------------------------------------------------- */
-
-static const char *golden(void) {
-    static char folder[512];
-    const char *shared = getenv("MEMTRACE_SHARED");
-    snprintf(folder, sizeof folder, "%s/golden",
-             shared != NULL && *shared != '\0' ? shared : "../shared");
-    return folder;
-}
 
 static bool quick(void) {
     return getenv("MEMTRACE_QUICK") != NULL;
-}
-
-static int skip_dot_files(const struct dirent *d) {
-    return d->d_name[0] != '.';
-}
-
-/* Calls visit on the path of each file of a folder that begins and ends so, in order of names; when
- * in a hurry only on each step-th. Returns how many there were. */
-static int for_files(const char *folder, const char *begins, const char *ends, int step,
-                     void (*visit)(const char *path, void *context), void *context) {
-    struct dirent **names;
-    char path[1200];
-    int n = scandir(folder, &names, skip_dot_files, alphasort), met = 0;
-    for (int i = 0; i < n; i++) {
-        const char *name = names[i]->d_name;
-        size_t length = strlen(name), tail = strlen(ends);
-        bool wanted = strncmp(name, begins, strlen(begins)) == 0 && length >= tail &&
-                      strcmp(name + length - tail, ends) == 0;
-        if (wanted && met++ % (quick() ? step : 1) == 0) {
-            snprintf(path, sizeof path, "%s/%s", folder, name);
-            visit(path, context);
-        }
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-    return met;
-}
-
-static void skip_without(int files, const char *what) {
-    if (files > 0)
-        return;
-    print_message("%s: no %s, skipped\n", golden(), what);
-    skip();
 }
 
 /* ---- scripted traces ------------------------------------------------------------------------- */
@@ -85,16 +39,11 @@ static void check_recording(const char *path, void *context) {
     t->files++;
 }
 
-static void check_folder(const char *path, void *context) {
-    for_files(path, "", ".tsv.gz", 9, check_recording, context);
-}
-
 static void test_traces(void **state) {
     (void)state;
     totals t = { 0 };
-    skip_without(for_files(golden(), "torch-alloc", "", 1, check_folder, &t) +
-                     for_files(golden(), "reserve-", "", 1, check_folder, &t),
-                 "recorded traces");
+    assert_true(for_recordings("torch-*/*.tsv.gz", "{torch-alloc*,reserve-*}/*.tsv.gz", 9,
+                               check_recording, &t) > 100);
     print_message("%d recordings agree: %llu operations, %llu blocks, %llu statistics, "
                   "%llu events of history\n",
                   t.files, (unsigned long long)t.counts.operations,
@@ -107,10 +56,11 @@ static void test_traces(void **state) {
 /* ---- whole decodes --------------------------------------------------------------------------- */
 
 static void check_schedules(const char *begins, int step) {
-    char folder[600];
+    char ours[64], shared[64];
     totals t = { 0 };
-    snprintf(folder, sizeof folder, "%s/hf-gpt2", golden());
-    skip_without(for_files(folder, begins, ".txt.gz", step, check_recording, &t), begins);
+    snprintf(ours, sizeof ours, "gpt2-*/%s*.txt.gz", begins);
+    snprintf(shared, sizeof shared, "hf-gpt2/%s*.txt.gz", begins);
+    assert_true(for_recordings(ours, shared, step, check_recording, &t) > 0);
     print_message("%d recordings %s agree: %llu operations, %llu driver calls, %llu places, "
                   "%llu counters\n",
                   t.files, begins, (unsigned long long)t.counts.operations,
@@ -173,10 +123,8 @@ static void ledger_of(const char *path, void *context) {
 
 static void test_ledger(void **state) {
     (void)state;
-    char folder[600];
     int marks = 0;
-    snprintf(folder, sizeof folder, "%s/hf-gpt2", golden());
-    skip_without(for_files(folder, "schedule-", ".txt.gz", 5, ledger_of, &marks), "schedules");
+    for_recordings("gpt2-*/schedule-*.txt.gz", "hf-gpt2/schedule-*.txt.gz", 5, ledger_of, &marks);
     assert_true(marks > 0);
 }
 

@@ -34,7 +34,8 @@ fi
 prefix=$("$PYTHON" -c 'import sys; print(sys.prefix)') || exit 2
 export TORCH_CPP_LOG_LEVEL=ERROR PYTHONWARNINGS=ignore PYTHONDONTWRITEBYTECODE=1
 export TRITON_CACHE_DIR="$PWD/build/oracle/triton" HF_HUB_OFFLINE=1
-unset PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF CUBLAS_WORKSPACE_CONFIG TORCH_CUBLAS_WORKSPACE_CACHE
+unset PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF PYTORCH_HIP_ALLOC_CONF CUBLAS_WORKSPACE_CONFIG \
+    TORCH_CUBLAS_WORKSPACE_CACHE CUBLASLT_WORKSPACE_SIZE TORCH_CUBLASLT_UNIFIED_WORKSPACE
 if [ "${MEMTRACE_REAL:-}" = 1 ]; then
     nvidia-smi >/dev/null 2>&1 || { echo "MEMTRACE_REAL=1: nvidia-smi finds no GPU" >&2; exit 2; }
     run=
@@ -47,19 +48,10 @@ fi
 
 # ---- the allocator -------------------------------------------------------------------------------
 
-header() { # FILE NAME: a value of the header, nothing for -
-    sed -n "s/^# $2 \([^ ]*\).*/\1/p; /^[^#]/q" "$1" | sed 's/^-$//'
-}
+. $here/again.shi
 
 check_summary() { # RECORDING: memory_summary as memtrace writes it for the same operations
-    policy=torch
-    for part in "$(header "$1" options)" "per_process_memory_fraction:$(header "$1" fraction)" \
-        "addresses:$(header "$1" addresses)" "version:$(header "$1" torch | sed 's/+.*//')"; do
-        case $part in '' | *:) ;; *) policy=$policy,$part ;; esac
-    done
-    "$MEMTRACE" replay "$1" --policy "$policy" --capacity "$(header "$1" device_bytes)" --summary torch \
-        >"$out/replay" 2>"$out/errors" || cat "$out/errors"
-    sed '/^#/d' "$out/replay" | sed 1d >"$out/summary"
+    summary_of "$1" >"$out/summary"
     diff "$out/summary" "${1%.tsv}.summary"
 }
 
@@ -82,28 +74,18 @@ done
 
 # ---- models --------------------------------------------------------------------------------------
 
-rows() { # FILE: what is compared
-    grep -v '^#' "$1"
-    grep '^# out of memory' "$1"
-}
-
 if [ "$SHAPES" -gt 0 ]; then
     $run "$PYTHON" $here/decode.py "$out" --seed "$SEED" --count "$SHAPES" 2>"$out/decode.log" ||
         { tail -n 20 "$out/decode.log"; result 1 "all decodes recorded"; }
 fi
 for f in "$out"/decode-*.tsv; do
     [ -f "$f" ] || continue
-    case=$(sed -n 's/^# case //p' "$f")
-    arguments="--${case#*--}"
-    environment=${case%"$arguments"}
-    # shellcheck disable=SC2086
-    env $environment "$MEMTRACE" predict $arguments >"$out/predicted" 2>"$out/errors"
-    rows "$out/predicted" >"$out/ours"
-    rows "$f" >"$out/theirs"
+    predicted "$f" 2>"$out/errors" | compared >"$out/ours"
+    compared <"$f" >"$out/theirs"
     cmp -s "$out/ours" "$out/theirs"
     status=$?
     [ $status -eq 0 ] || { head -n 3 "$out/errors"; diff "$out/ours" "$out/theirs" | head -n 4; }
-    result $status "$(basename "$f" .tsv): $(grep -vc '^#' "$f") rows, $case"
+    result $status "$(basename "$f" .tsv): $(grep -vc '^#' "$f") rows, $(sed -n 's/^# case //p' "$f")"
 done
 
 echo "$passed passed, $failed failed"

@@ -7,7 +7,9 @@
 set -eu
 venv=$1 torch=${2:-2.15.0} transformers=${3:-5.24.0}
 python=$venv/bin/python
-"$python" -c 'import numpy, transformers' 2>/dev/null && exit 0
+there='from importlib.metadata import version; version("torch"); version("transformers")'
+[ "${MEMTRACE_REAL:-}" != 1 ] || there='import torch, transformers'
+"$python" -c "$there" 2>/dev/null && exit 0
 echo "# making $venv: torch $torch, transformers $transformers"
 python3 -m venv "$venv"
 if [ "${MEMTRACE_REAL:-}" = 1 ]; then
