@@ -539,12 +539,12 @@ done
 for value in "" -1 abc 1.1MiB 17179869184GiB 1125899906842625 $huge; do
     refused "--workspace '$value'" 2 "--workspace $value: expected a size" --workspace "$value"
 done
-for option in logits dtype backend activations model kv; do
+for option in logits dtype backend activations model; do
     for value in "" abc ALL; do
         refused "--$option '$value'" 2 "$value: " --$option "$value"
     done
 done
-for value in paged paged: paged:0 paged:-1 paged:x paged:1,2 paged:$huge doubling: doubling:0 \
+for value in "" abc ALL paged paged: paged:0 paged:-1 paged:x paged:1,2 paged:$huge doubling: doubling:0 \
     doubling:x doubling:$huge static:4 concat: none:1 Concat "concat "; do
     refused "--kv '$value'" 2 "cache strategy " --backend none --kv "$value"
 done
@@ -558,10 +558,11 @@ for value in "" abc Torch " torch" block block: block:0 block:1000 block:2MiB,fi
     refused "--policy '$value'" 2 "policy " --backend none --policy "$value"
 done
 for value in 99999999999 1048577 $huge; do
-    refused "--kv paged:$value is too many" 2 "paged:$value: expected paged:N, N from 1 to 1048576" \
+    refused "--kv paged:$value is too many" 2 "paged:$value': expected paged:N, N from 1 to 1048576" \
         --backend none --kv paged:$value
     refused "--kv doubling:$value is too many" 2 \
-        "doubling:$value: expected doubling:N, N from 1 to 1048576" --backend none --kv doubling:$value
+        "doubling:$value': expected doubling[:N], N from 1 to 1048576" --backend none \
+        --kv doubling:$value
 done
 for value in 99999999999999999999 2000000GiB; do
     refused "--policy block:$value is too much" 2 "at most 1048576GiB" --backend none \
