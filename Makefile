@@ -16,7 +16,7 @@ WERROR   ?= 0
 ERRORS   := $(filter-out 0,$(WERROR))
 WARN     := -Wall -Wextra $(if $(ERRORS),-Werror)
 CPPFLAGS += -D_GNU_SOURCE -I. -MMD -MP -MT$@
-CFLAGS   += -std=c11 $(OPT) $(WARN) -fopenmp -fno-math-errno -ffp-contract=off
+CFLAGS   += -std=c11 $(OPT) $(WARN) -pthread -fno-math-errno -ffp-contract=off
 LDLIBS   += -ljansson -lpcre2-8 -lz -lzstd -lm -ldl
 PREFIX   ?= /usr/local
 BUILD    ?= build
@@ -135,7 +135,7 @@ $(BUILD)/gpu/%.o: tests/cuda/%.c
 
 $(GPU_TESTS): %: %.o $(CUDA_OBJECTS) $(LIBRARY)
 	$(call say,LINK)
-	$(WHOLE) $(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) \
+	$(WHOLE) $(CXX) $(OPT) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) \
 	  -L$(dir $(CUBLAS_SO)) -Wl,-rpath,$(patsubst %/,%,$(dir $(CUBLAS_SO))) -lcublas -lcudart -ldl
 
 # A device that only accounts for memory, for the program that nvcc built: preloaded libraries.
@@ -205,7 +205,7 @@ $(BUILD)/emulated/backend.o: cli/backend.c
 
 $(PROGRAM)-emulated: $(BUILD)/cli/main.o $(BUILD)/emulated/backend.o $(EMULATED) $(EMULATOR) $(LIBRARY)
 	$(call say,LINK)
-	$(WHOLE) $(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ $(LDLIBS) -lopenblas -lpthread
+	$(WHOLE) $(CXX) $(OPT) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lopenblas -lpthread
 
 $(BUILD)/tests/cuda/%.o: tests/cuda/%.c
 	$(call say,CC)
@@ -213,7 +213,7 @@ $(BUILD)/tests/cuda/%.o: tests/cuda/%.c
 
 $(CUDA_TESTS): $(BUILD)/tests/%: $(BUILD)/tests/cuda/%.o $(EMULATED) $(EMULATOR) $(LIBRARY)
 	$(call say,LINK)
-	$(WHOLE) $(CXX) $(OPT) -fopenmp $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) -lopenblas -lpthread
+	$(WHOLE) $(CXX) $(OPT) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS) -lopenblas -lpthread
 
 # ---- setting up --------------------------------------------------------------------------------
 

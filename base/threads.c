@@ -8,11 +8,12 @@
 #include "base/threads.h"
 
 #include <linux/futex.h>
-#include <omp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,6 +21,8 @@
 
 /* How often a waiting thread looks before it sleeps: some 50 microseconds. */
 #define LOOKS 2000
+
+#define CPUS_MOST 8192
 
 typedef void (*chunk_fn)(void *context, size_t i);
 
@@ -83,7 +86,6 @@ static bool work(mt_threads *p) {
 
 static void *thread_main(void *argument) {
     mt_threads *p = argument;
-    omp_set_num_threads(1); /* a library called in here starts no threads of its own */
     for (unsigned seen = 0;;) {
         wait_while(p, &p->call, seen);
         seen = atomic_load(&p->call); /* before anything else: a later call must not be missed */
@@ -109,7 +111,7 @@ static void publish(mt_threads *p, chunk_fn chunk, void *context, unsigned chunk
 
 void mt_threads_run(mt_threads *p, void (*chunk)(void *context, size_t i), void *context,
                     size_t chunks) {
-    if (p->threads == 1 || chunks <= 1) {
+    if (p == NULL || p->threads == 1 || chunks <= 1) {
         for (size_t i = 0; i < chunks; i++)
             chunk(context, i);
         return;
@@ -119,6 +121,40 @@ void mt_threads_run(mt_threads *p, void (*chunk)(void *context, size_t i), void 
         ;
     for (unsigned n; (n = atomic_load(&p->done)) != (unsigned)chunks;)
         wait_while(p, &p->done, n);
+}
+
+/* The lowest numbered logical CPU of this one's physical core, or the CPU itself when unknown. */
+static int core_of(int cpu) {
+    char path[96];
+    int first = cpu;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return cpu;
+    if (fscanf(f, "%d", &first) != 1 || first < 0 || first >= CPUS_MOST)
+        first = cpu;
+    fclose(f);
+    return first;
+}
+
+int mt_threads_cores(void) {
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MOST);
+    cpu_set_t *may = CPU_ALLOC(CPUS_MOST), *cores = CPU_ALLOC(CPUS_MOST);
+    int count = 0;
+    if (may != NULL && cores != NULL && sched_getaffinity(0, bytes, may) == 0) {
+        CPU_ZERO_S(bytes, cores);
+        for (int cpu = 0; cpu < CPUS_MOST; cpu++)
+            if (CPU_ISSET_S(cpu, bytes, may))
+                CPU_SET_S(core_of(cpu), bytes, cores);
+        count = CPU_COUNT_S(bytes, cores);
+    }
+    if (may != NULL)
+        CPU_FREE(may);
+    if (cores != NULL)
+        CPU_FREE(cores);
+    if (count == 0)
+        count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count < MT_THREADS_MOST ? count : MT_THREADS_MOST;
 }
 
 mt_status mt_threads_open(mt_threads **out, int threads, mt_error *err) {

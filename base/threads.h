@@ -11,13 +11,18 @@
 
 #include "base/status.h"
 
+#define MT_THREADS_MOST 1024
+
 typedef struct mt_threads mt_threads;
+
+/* Physical cores among the CPUs that this process may run on, at most MT_THREADS_MOST. */
+int mt_threads_cores(void);
 
 /* threads >= 1, the caller's own counted. */
 mt_status mt_threads_open(mt_threads **out, int threads, mt_error *err);
 
 /* Calls chunk(context, i) for each i in [0, chunks), on all threads, and returns when all are done.
- * One caller at a time. */
+ * One caller at a time. p may be NULL: the caller does it alone. */
 void mt_threads_run(mt_threads *p, void (*chunk)(void *context, size_t i), void *context,
                     size_t chunks);
 

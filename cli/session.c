@@ -314,11 +314,10 @@ mt_status cli_prepare(cli_session *s, const cli_options *o, bool computes, mt_er
     return open_prompt(s, err);
 }
 
-static mt_status on_load(void *context, uint64_t done, uint64_t total) {
+static void on_load(void *context, uint64_t done, uint64_t total) {
     cli_progress *p = context;
     p->total = total >> 20 > 0 ? total >> 20 : 1;
     cli_progress_show(p, done >> 20);
-    return cli_interrupted() ? MT_INTERRUPTED : MT_OK;
 }
 
 mt_status cli_load(cli_session *s, mt_error *err) {

@@ -10,6 +10,8 @@
  * until the next step's exist. */
 #include "engine/engine.h"
 
+#include "base/interrupt.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -170,8 +172,11 @@ static void end(pass *p) {
         p->d->range_end(p->d);
 }
 
+/* A pass may take seconds: it ends before the next layer when someone asks for it. */
 static mt_status layer(pass *p, uint32_t l, mt_error *err) {
     char name[24];
+    if (mt_interrupted())
+        return mt_fail(err, MT_INTERRUPTED, "interrupted");
     snprintf(name, sizeof name, "layer %u", l);
     begin(p, name);
     mt_status status = attention(p, l, err);

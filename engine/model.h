@@ -15,11 +15,12 @@ typedef struct mt_model {
     mt_device *device;
 } mt_model;
 
-/* Told of progress while loading: bytes done, bytes in all. Returning anything but MT_OK stops. */
-typedef mt_status (*mt_progress_fn)(void *context, uint64_t done, uint64_t total);
+/* Told of progress while loading: bytes done, bytes in all. */
+typedef void (*mt_progress_fn)(void *context, uint64_t done, uint64_t total);
 
 /* Requests device memory for each tensor in the table's order and, when the device computes, fills
- * it from ck. alloc and device must outlive the model. On failure nothing stays allocated. */
+ * it from ck with so many threads (0: one for each core). alloc and device must outlive the model.
+ * Looks for an interrupt before each tensor. On failure nothing stays allocated. */
 mt_status mt_model_load(mt_model **out, mt_checkpoint *ck, const mt_config *config, mt_alloc *alloc,
                         mt_device *device, int threads, mt_progress_fn progress, void *context,
                         mt_error *err);

@@ -3,18 +3,18 @@
  *
  * usage: bench_read [THREADS]     prints  GB/s  slowest  fastest  (of the passes; 10^9 bytes)
  *
- * 1 GiB on huge pages (far more than any cache holds), touched first by the thread that reads it. A
- * pass is a sum over all of it, each thread over its part. A part is read in one stream from its
- * beginning to its end, or in eight streams side by side, as a product reads several rows: which
- * is faster depends on the machine. Both are measured in turn, PASSES times, and the better of the
- * two medians counts. */
-#include <omp.h>
+ * 1 GiB on huge pages (far more than any cache holds). A pass is a sum over all of it, in a part
+ * for each thread. A part is read in one stream from its beginning to its end, or in eight streams
+ * side by side, as a product reads several rows: which is faster depends on the machine. Both are
+ * measured in turn, PASSES times, and the better of the two medians counts. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "base/threads.h"
 
 #define BYTES       ((size_t)1 << 30)
 #define HUGE        ((size_t)2 << 20)
@@ -54,19 +54,38 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+typedef struct reading {
+    mt_threads *pool;
+    int threads;
+    char *memory;
+    size_t part, streams;
+    uint64_t sum[MAX_THREADS];
+} reading;
+
+static void fill_part(void *context, size_t i) {
+    const reading *r = context;
+    memset(r->memory + i * r->part, 1, r->part);
+}
+
+static void read_part(void *context, size_t i) {
+    reading *r = context;
+    r->sum[i] =
+        sum((const uint64_t *)(const void *)(r->memory + i * r->part), r->part / 8, r->streams);
+}
+
 /* GB/s of one pass. */
-static double pass(const char *memory, size_t part, int threads, size_t streams) {
+static double pass(reading *r) {
     uint64_t total = 0;
     double start = seconds();
-#pragma omp parallel num_threads(threads) reduction(+ : total)
-    total += sum((const uint64_t *)(const void *)(memory + (size_t)omp_get_thread_num() * part),
-                 part / 8, streams);
+    mt_threads_run(r->pool, read_part, r, (size_t)r->threads);
     double took = seconds() - start;
-    if (total != 0x0101010101010101u * (part / 8 * (size_t)threads)) {
+    for (int i = 0; i < r->threads; i++)
+        total += r->sum[i];
+    if (total != 0x0101010101010101u * (r->part / 8 * (size_t)r->threads)) {
         fprintf(stderr, "bench_read: the sum is wrong\n");
         exit(1);
     }
-    return (double)part * threads / took * 1e-9;
+    return (double)r->part * r->threads / took * 1e-9;
 }
 
 int main(int argc, char **argv) {
@@ -85,19 +104,26 @@ int main(int argc, char **argv) {
     }
     memory += (HUGE - (uintptr_t)memory % HUGE) % HUGE;
     madvise(memory, BYTES, MADV_HUGEPAGE); /* without huge pages it reads what it can */
-#pragma omp parallel num_threads(threads)
-    memset(memory + (size_t)omp_get_thread_num() * part, 1, part);
+    reading r = { .threads = threads, .memory = memory, .part = part };
+    mt_error err;
+    if (mt_threads_open(&r.pool, threads, &err) != MT_OK) {
+        fprintf(stderr, "bench_read: %s\n", err.text);
+        return 1;
+    }
+    mt_threads_run(r.pool, fill_part, &r, (size_t)threads);
 
     double rate[2][PASSES];
     for (int i = -1; i < PASSES; i++) /* the first of each only warms up */
         for (int k = 0; k < 2; k++) {
-            double gb = pass(memory, part, threads, k == 0 ? 1 : 8);
+            r.streams = k == 0 ? 1 : 8;
+            double gb = pass(&r);
             if (i >= 0)
                 rate[k][i] = gb;
         }
     for (int k = 0; k < 2; k++)
         qsort(rate[k], PASSES, sizeof rate[k][0], by_value);
     const double *best = rate[0][PASSES / 2] >= rate[1][PASSES / 2] ? rate[0] : rate[1];
+    mt_threads_close(r.pool);
     printf("%.2f %.2f %.2f\n", best[PASSES / 2], best[0], best[PASSES - 1]);
     return 0;
 }

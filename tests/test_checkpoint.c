@@ -54,8 +54,11 @@ static float *read_all(mt_checkpoint *ck, uint32_t i, int threads) {
     mt_tensor t;
     mt_tensor_at(mt_checkpoint_config(ck), i, &t);
     float *values = malloc(t.rows * t.cols * sizeof *values);
+    mt_threads *pool;
     assert_non_null(values);
-    assert_int_equal(mt_checkpoint_read(ck, i, 0, t.rows, values, threads, NULL), MT_OK);
+    assert_int_equal(mt_threads_open(&pool, threads, NULL), MT_OK);
+    assert_int_equal(mt_checkpoint_read(ck, i, 0, t.rows, values, pool, NULL), MT_OK);
+    mt_threads_close(pool);
     return values;
 }
 
@@ -80,7 +83,7 @@ static void assert_equal_checkpoints(mt_checkpoint *a, mt_checkpoint *b) {
         memset(x, 0xff, n * sizeof *x);
         for (uint64_t first = 0, rows = 1; first < t.rows; first += rows, rows = 2 * rows + 1) {
             rows = rows < t.rows - first ? rows : t.rows - first;
-            assert_int_equal(mt_checkpoint_read(a, i, first, rows, x + first * t.cols, 2, NULL),
+            assert_int_equal(mt_checkpoint_read(a, i, first, rows, x + first * t.cols, NULL, NULL),
                              MT_OK);
         }
         assert_same_values(&t, x, y, n);
@@ -132,7 +135,8 @@ static float element(mt_checkpoint *ck, const char *name, uint64_t k) {
     mt_tensor t;
     mt_tensor_at(c, index_of(c, name), &t);
     float *row = malloc(t.cols * sizeof *row);
-    assert_int_equal(mt_checkpoint_read(ck, index_of(c, name), k / t.cols, 1, row, 1, NULL), MT_OK);
+    assert_int_equal(mt_checkpoint_read(ck, index_of(c, name), k / t.cols, 1, row, NULL, NULL),
+                     MT_OK);
     const float value = row[k % t.cols];
     free(row);
     return value;
@@ -245,15 +249,15 @@ static void test_read_range(void **state) {
     mt_checkpoint *ck = seeded(&SHAPE, 0);
     mt_error err;
     float x[78] = { 0 };
-    assert_int_equal(mt_checkpoint_read(ck, 28, 0, 1, x, 1, &err), MT_BAD);
+    assert_int_equal(mt_checkpoint_read(ck, 28, 0, 1, x, NULL, &err), MT_BAD);
     assert_non_null(strstr(err.text, "tensor index 28, expected one below 28"));
-    assert_int_equal(mt_checkpoint_read(ck, 0, 131, 1, x, 1, &err), MT_BAD);
+    assert_int_equal(mt_checkpoint_read(ck, 0, 131, 1, x, NULL, &err), MT_BAD);
     assert_non_null(strstr(err.text, "tensor wte.weight: 1 rows from 131 requested, it has 131"));
-    assert_int_equal(mt_checkpoint_read(ck, 0, UINT64_MAX, 1, x, 1, &err), MT_BAD);
-    assert_int_equal(mt_checkpoint_read(ck, 0, 1, UINT64_MAX, x, 1, &err), MT_BAD);
-    assert_int_equal(mt_checkpoint_read(ck, 0, 131, 0, x, 1, &err), MT_OK);
+    assert_int_equal(mt_checkpoint_read(ck, 0, UINT64_MAX, 1, x, NULL, &err), MT_BAD);
+    assert_int_equal(mt_checkpoint_read(ck, 0, 1, UINT64_MAX, x, NULL, &err), MT_BAD);
+    assert_int_equal(mt_checkpoint_read(ck, 0, 131, 0, x, NULL, &err), MT_OK);
     assert_int_equal(bits(x[0]), 0);
-    assert_int_equal(mt_checkpoint_read(ck, 0, 130, 1, x, -3, &err), MT_OK);
+    assert_int_equal(mt_checkpoint_read(ck, 0, 130, 1, x, NULL, &err), MT_OK);
     assert_int_not_equal(bits(x[0]), 0);
     mt_checkpoint_close(ck);
 }

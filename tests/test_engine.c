@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "base/interrupt.h"
 #include "base/size.h"
 #include "engine/generate.h"
 #include "engine/kv/fault.h"
@@ -1880,25 +1881,96 @@ static void test_stop_id(void **state) {
     assert_true(early > 0 && late > 0);
 }
 
-static mt_status stop_loading(void *context, uint64_t done, uint64_t total) {
-    uint64_t *calls = context;
-    assert_true(done <= total);
-    assert_int_equal(total, 4 * (97 * 64 + 64 * 64 + 4 * (12 * 64 * 64 + 13 * 64) + 2 * 64));
-    return --*calls == 0 ? MT_INTERRUPTED : MT_OK;
+/* ---- interrupts ------------------------------------------------------------------------------ */
+
+static struct {
+    uint64_t looks,
+        from; /* how often someone looked; from this look on the answer is yes; 0: never */
+} interrupt;
+
+static bool interrupted(void) {
+    interrupt.looks++;
+    return interrupt.from > 0 && interrupt.looks >= interrupt.from;
 }
 
+static void watch_interrupts(uint64_t from) {
+    interrupt.looks = 0;
+    interrupt.from = from;
+    mt_interrupt_by(interrupted);
+}
+
+typedef struct loading {
+    uint64_t calls, done;
+} loading;
+
+static void on_load(void *context, uint64_t done, uint64_t total) {
+    loading *l = context;
+    l->calls++;
+    assert_true(done > l->done && done <= total);
+    assert_int_equal(total, 4 * (97 * 64 + 64 * 64 + 4 * (12 * 64 * 64 + 13 * 64) + 2 * 64));
+    l->done = done;
+}
+
+/* Someone looks before each tensor; what was loaded is given back. */
 static void test_stopped_loading(void **state) {
     (void)state;
-    for (uint64_t calls = 1; calls <= 52; calls++) {
-        setup s = { .config = small(64), .real = calls % 2 == 0 };
-        uint64_t left = calls;
+    for (uint64_t from = 1; from <= 53; from++) {
+        setup s = { .config = small(64), .real = from % 2 == 0 };
+        loading l = { 0, 0 };
         rig r;
         rig_open(&r, &s);
-        must_fail(mt_model_load(&r.model, r.ck, &s.config, r.alloc, r.device, 1, stop_loading,
-                                &left, &r.err),
-                  MT_INTERRUPTED, &r.err);
-        assert_null(r.model);
+        watch_interrupts(from);
+        mt_status status =
+            mt_model_load(&r.model, r.ck, &s.config, r.alloc, r.device, 1, on_load, &l, &r.err);
+        mt_interrupt_by(NULL);
+        assert_int_equal(l.calls, from - 1);
+        assert_int_equal(status, from <= 52 ? MT_INTERRUPTED : MT_OK);
+        assert_int_equal(r.model == NULL, from <= 52);
         rig_close(&r);
+    }
+}
+
+/* In a pass someone looks at least once a layer, whatever the pass and whoever asks for it; the
+ * pass ends at the look that is answered, and gives back what it took. */
+static void check_looks(const char *kv, bool arena, bool real) {
+    setup s = { .config = small(64), .real = real };
+    rig r;
+    uint32_t done;
+    s.options = options_of(kv, 2, 3, 9, arena);
+    rig_open(&r, &s);
+    must(mt_model_load(&r.model, r.ck, &s.config, r.alloc, r.device, 1, NULL, NULL, &r.err),
+         &r.err);
+    watch_interrupts(0);
+    must(mt_engine_open(&r.engine, r.model, &s.options, &r.err), &r.err);
+    assert_true(interrupt.looks >= (arena ? 7 * s.config.layers : 0)); /* it plans every step */
+    watch_interrupts(0);
+    must(rig_generate(&r, &done), &r.err);
+    assert_true(interrupt.looks >= 7 * s.config.layers);
+    mt_interrupt_by(NULL);
+    rig_close(&r);
+    for (uint64_t from = 1; from <= 7 * s.config.layers; from += 3) {
+        rig_open(&r, &s);
+        must(rig_load(&r, &s), &r.err);
+        watch_interrupts(from);
+        must_fail(rig_generate(&r, &done), MT_INTERRUPTED, &r.err);
+        mt_interrupt_by(NULL);
+        assert_int_equal(interrupt.looks, from);
+        assert_int_equal(done, (from - 1) / s.config.layers);
+        if (!arena)
+            assert_int_equal(mt_alloc_ledger(r.alloc)->tag[MT_ACTIVATIONS].current, 0);
+        rig_close(&r);
+    }
+}
+
+static void test_interrupted_passes(void **state) {
+    const mt_kv_traits *t;
+    (void)state;
+    for (size_t i = 0; (t = mt_kv_nth(i)) != NULL; i++) {
+        char spec[32];
+        snprintf(spec, sizeof spec, t->takes ? "%s:4" : "%s", t->name);
+        check_looks(spec, false, true);
+        check_looks(spec, true, true);
+        check_looks(spec, i % 2 == 0, false);
     }
 }
 
@@ -1937,6 +2009,7 @@ int main(void) {
         cmocka_unit_test(test_generation),
         cmocka_unit_test(test_stop_id),
         cmocka_unit_test(test_stopped_loading),
+        cmocka_unit_test(test_interrupted_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include <omp.h>
 
 #include "alloc/alloc.h"
 #include "alloc/jemalloc.h"
 #include "base/size.h"
+#include "base/threads.h"
 
 #define PIECES 100
 
@@ -129,16 +129,21 @@ static void test_books(void **state) {
     run("jemalloc,decay:5", 64 * MT_GIB, steps, true);
 }
 
+static void run_into(void *hash, size_t i) {
+    ((uint64_t *)hash)[i] = run("jemalloc", 64 * MT_GIB, 3000, false);
+}
+
 /* The same events every time, also with other arenas at work in other threads. */
 static void test_repeats(void **state) {
     uint64_t hash[8];
+    mt_threads *pool;
     (void)state;
     if (!built())
         skip();
     const uint64_t first = run("jemalloc", 64 * MT_GIB, 3000, false);
-#pragma omp parallel for num_threads(4) schedule(dynamic)
-    for (int i = 0; i < 8; i++)
-        hash[i] = run("jemalloc", 64 * MT_GIB, 3000, false);
+    assert_int_equal(mt_threads_open(&pool, 4, NULL), MT_OK);
+    mt_threads_run(pool, run_into, hash, 8);
+    mt_threads_close(pool);
     for (int i = 0; i < 8; i++)
         assert_int_equal(hash[i], first);
 }

@@ -35,7 +35,7 @@ const char *mt_checkpoint_source(const mt_checkpoint *ck) {
 }
 
 mt_status mt_checkpoint_read(mt_checkpoint *ck, uint32_t i, uint64_t first, uint64_t rows,
-                             float *dst, int threads, mt_error *err) {
+                             float *dst, mt_threads *pool, mt_error *err) {
     mt_tensor t;
     if (i >= mt_tensor_count(&ck->config))
         return mt_fail(err, MT_BAD, "%s: tensor index %u, expected one below %u", ck->source, i,
@@ -46,7 +46,7 @@ mt_status mt_checkpoint_read(mt_checkpoint *ck, uint32_t i, uint64_t first, uint
                        ck->source, t.name, (unsigned long long)rows, (unsigned long long)first,
                        (unsigned long long)t.rows);
     if (rows > 0)
-        ck->kind->read(ck, i, &t, first, rows, dst, threads < 1 ? 1 : threads);
+        ck->kind->read(ck, i, &t, first, rows, dst, pool);
     return MT_OK;
 }
 

@@ -6,6 +6,7 @@
 #ifndef MT_ENGINE_CHECKPOINT_CHECKPOINT_H
 #define MT_ENGINE_CHECKPOINT_CHECKPOINT_H
 
+#include "base/threads.h"
 #include "engine/checkpoint/weights.h"
 
 typedef struct mt_checkpoint mt_checkpoint;
@@ -40,10 +41,11 @@ const mt_config *mt_checkpoint_config(const mt_checkpoint *ck);
 const char *mt_checkpoint_source(const mt_checkpoint *ck);
 
 /* Writes rows [first, first + rows) of tensor i of the table to dst, fp32, [out, in] order. Uses
- * up to `threads` threads. Fails (MT_BAD) only for rows that are not there. Pages of the file that
- * will not be needed again are dropped; reading them again is slower, but works. */
+ * the threads of pool, or the caller's alone (NULL). Fails (MT_BAD) only for rows that are not
+ * there. Pages of the file that will not be needed again are dropped; reading them again is slower,
+ * but works. */
 mt_status mt_checkpoint_read(mt_checkpoint *ck, uint32_t i, uint64_t first, uint64_t rows,
-                             float *dst, int threads, mt_error *err);
+                             float *dst, mt_threads *pool, mt_error *err);
 
 void mt_checkpoint_close(mt_checkpoint *ck); /* NULL is allowed */
 

@@ -221,10 +221,10 @@ static void describe(mt_checkpoint *ck, const char *path, const skipped *s) {
 /* ---- the methods ----------------------------------------------------------------------------- */
 
 static void huggingface_read(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint64_t first,
-                             uint64_t rows, float *dst, int threads) {
+                             uint64_t rows, float *dst, mt_threads *pool) {
     const huggingface *h = (const huggingface *)ck;
     (void)t;
-    mt_stored_read(&h->tensor[i], first, rows, dst, threads);
+    mt_stored_read(&h->tensor[i], first, rows, dst, pool);
     mt_stored_drop(&h->tensor[i], &h->file.file, first, rows);
 }
 

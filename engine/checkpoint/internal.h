@@ -8,9 +8,9 @@
 #include "engine/checkpoint/checkpoint.h"
 
 typedef struct mt_checkpoint_kind {
-    /* Reads rows of row i of the table, t; the range is within t and not empty, threads >= 1. */
+    /* Reads rows of row i of the table, t; the range is within t and not empty. */
     void (*read)(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint64_t first, uint64_t rows,
-                 float *dst, int threads);
+                 float *dst, mt_threads *pool);
     /* Frees the checkpoint and all it holds. */
     void (*close)(mt_checkpoint *ck);
 } mt_checkpoint_kind;

@@ -157,13 +157,13 @@ static mt_status place_groups(llmc *l, mt_error *err) {
 /* ---- the methods ----------------------------------------------------------------------------- */
 
 static void llmc_read(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint64_t first,
-                      uint64_t rows, float *dst, int threads) {
+                      uint64_t rows, float *dst, mt_threads *pool) {
     const llmc *l = (const llmc *)ck;
     const uint64_t layer = t->layer < 0 ? 0 : (uint64_t)t->layer;
     const uint64_t at =
         l->start[group_of(&ck->config, i)] + layer * t->rows * t->cols * mt_dtype_bytes(l->dtype);
     const mt_stored stored = { l->file.data + at, l->dtype, t->rows, t->cols, false };
-    mt_stored_read(&stored, first, rows, dst, threads);
+    mt_stored_read(&stored, first, rows, dst, pool);
     mt_stored_drop(&stored, &l->file, first, rows);
 }
 

@@ -52,7 +52,6 @@ static inline __attribute__((always_inline)) void fill(float *dst, uint32_t i, u
                                                        const recipe *r) {
     const uint32_t key = r->key;
     const float scale = r->scale, offset = r->offset;
-#pragma omp simd
     for (uint32_t k = 0; k < n; k++) {
         const int32_t centred = (int32_t)(mt_seeded_hash(key, i + k) >> 8) - (1 << 23);
         const float u = (float)centred * 0x1p-23f;
@@ -84,16 +83,26 @@ static fill_function *best_fill(void) {
 
 /* ---- the methods ----------------------------------------------------------------------------- */
 
+/* A read: total elements from place `start` of the tensor on. */
+typedef struct reading {
+    recipe r;
+    fill_function *fill;
+    float *dst;
+    uint64_t start, total;
+} reading;
+
+static void fill_chunk(void *context, size_t i) {
+    const reading *c = context;
+    const uint64_t at = (uint64_t)i * CHUNK, left = c->total - at;
+    c->fill(c->dst + at, (uint32_t)(c->start + at), (uint32_t)(left < CHUNK ? left : CHUNK), &c->r);
+}
+
 static void seeded_read(mt_checkpoint *ck, uint32_t i, const mt_tensor *t, uint64_t first,
-                        uint64_t rows, float *dst, int threads) {
-    const recipe r = recipe_of(t->name, ((const seeded *)ck)->seed);
-    const uint64_t start = first * t->cols, total = rows * t->cols;
-    fill_function *const fill_chunk = best_fill();
+                        uint64_t rows, float *dst, mt_threads *pool) {
+    reading c = { recipe_of(t->name, ((const seeded *)ck)->seed), best_fill(), dst, first * t->cols,
+                  rows * t->cols };
     (void)i;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (total > CHUNK)
-    for (uint64_t at = 0; at < total; at += CHUNK)
-        fill_chunk(dst + at, (uint32_t)(start + at),
-                   (uint32_t)(total - at < CHUNK ? total - at : CHUNK), &r);
+    mt_threads_run(pool, fill_chunk, &c, (c.total + CHUNK - 1) / CHUNK);
 }
 
 static void seeded_close(mt_checkpoint *ck) {

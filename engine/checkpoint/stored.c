@@ -3,7 +3,7 @@
  * Rows that lie in order are converted in long chunks. A transposed tensor is turned tile by tile:
  * a tile is converted into a small buffer row by row of the file, then written out row by row of
  * the result, so that both sides are walked along their cache lines. Threads share the chunks or
- * the tiles; each writes elements of its own. */
+ * strips of tiles; each writes elements of its own. */
 #include "engine/checkpoint/stored.h"
 
 #include <string.h>
@@ -68,23 +68,28 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static int team_size(uint64_t elements, int threads) {
-    return elements < SMALL ? 1 : threads;
+/* Parts of so many that n elements make. */
+static size_t parts(uint64_t n, uint64_t of) {
+    return (size_t)((n + of - 1) / of);
 }
+
+/* A read of rows from `first` on. */
+typedef struct reading {
+    const mt_stored *s;
+    uint64_t first, rows;
+    float *dst;
+} reading;
 
 /* The bytes of row `first` where rows lie in order. */
 static const unsigned char *row_data(const mt_stored *s, uint64_t first) {
     return s->data + first * s->cols * mt_dtype_bytes(s->dtype);
 }
 
-static void read_in_order(const mt_stored *s, uint64_t first, uint64_t rows, float *dst,
-                          int threads) {
-    const unsigned char *src = row_data(s, first);
-    const uint64_t total = rows * s->cols, bytes = mt_dtype_bytes(s->dtype);
-    const int team = team_size(total, threads);
-#pragma omp parallel for schedule(dynamic) num_threads(team)
-    for (uint64_t at = 0; at < total; at += CHUNK)
-        widen(dst + at, src + at * bytes, s->dtype, least(CHUNK, total - at));
+static void read_chunk(void *context, size_t i) {
+    const reading *r = context;
+    const uint64_t at = (uint64_t)i * CHUNK, total = r->rows * r->s->cols;
+    widen(r->dst + at, row_data(r->s, r->first) + at * mt_dtype_bytes(r->s->dtype), r->s->dtype,
+          least(CHUNK, total - at));
 }
 
 /* Writes the tile whose first element is (row, col) of the tensor to dst, tile_rows x tile_cols
@@ -100,21 +105,25 @@ static void turn_tile(const mt_stored *s, uint64_t row, uint64_t col, uint64_t t
             dst[r * s->cols + c] = tile[c][r];
 }
 
-static void read_turned(const mt_stored *s, uint64_t first, uint64_t rows, float *dst,
-                        int threads) {
-    const int team = team_size(rows * s->cols, threads);
-#pragma omp parallel for collapse(2) schedule(dynamic, 8) num_threads(team)
-    for (uint64_t row = 0; row < rows; row += TILE)
-        for (uint64_t col = 0; col < s->cols; col += TILE)
-            turn_tile(s, first + row, col, least(TILE, rows - row), least(TILE, s->cols - col),
-                      dst + row * s->cols + col);
+/* A strip of tiles: TILE rows of the result, all their columns. */
+static void turn_strip(void *context, size_t i) {
+    const reading *r = context;
+    const mt_stored *s = r->s;
+    const uint64_t row = (uint64_t)i * TILE;
+    for (uint64_t col = 0; col < s->cols; col += TILE)
+        turn_tile(s, r->first + row, col, least(TILE, r->rows - row), least(TILE, s->cols - col),
+                  r->dst + row * s->cols + col);
 }
 
-void mt_stored_read(const mt_stored *s, uint64_t first, uint64_t rows, float *dst, int threads) {
+void mt_stored_read(const mt_stored *s, uint64_t first, uint64_t rows, float *dst,
+                    mt_threads *pool) {
+    reading r = { s, first, rows, dst };
+    const uint64_t total = rows * s->cols;
+    mt_threads *helpers = total < SMALL ? NULL : pool;
     if (s->transposed)
-        read_turned(s, first, rows, dst, threads);
+        mt_threads_run(helpers, turn_strip, &r, parts(rows, TILE));
     else
-        read_in_order(s, first, rows, dst, threads);
+        mt_threads_run(helpers, read_chunk, &r, parts(total, CHUNK));
 }
 
 void mt_stored_drop(const mt_stored *s, const mt_mapped *file, uint64_t first, uint64_t rows) {

@@ -5,6 +5,7 @@
 
 #include "engine/config.h"
 #include "base/mapped.h"
+#include "base/threads.h"
 
 typedef struct mt_stored {
     const unsigned char *data; /* little-endian elements, at any alignment */
@@ -14,8 +15,9 @@ typedef struct mt_stored {
 } mt_stored;
 
 /* Writes rows [first, first + rows) to dst as fp32, which every value fits exactly, NaNs included.
- * Works with up to `threads` threads. */
-void mt_stored_read(const mt_stored *s, uint64_t first, uint64_t rows, float *dst, int threads);
+ * pool: threads that help; NULL: none. */
+void mt_stored_read(const mt_stored *s, uint64_t first, uint64_t rows, float *dst,
+                    mt_threads *pool);
 
 /* Drops the pages of the file that a read of these rows was the last to need: the rows' own, or,
  * when the file holds the transpose, all of them once the last row was read. */

@@ -1,8 +1,8 @@
 /* weights.h - the weights of a GPT-2: one struct of pointers, one table of names and shapes.
  *
- * The table is the only list of tensors in the project. The loader reads what it names, the engine
- * requests device memory in its order, reports print its names. A matrix of a linear layer is held
- * as [out, in], each output's inputs in a row, whatever the file's order. */
+ * The loader reads what the table names, and requests device memory in its order. What Hugging
+ * Face's classes hold beside these (masks) is another list, in predict/. A matrix of a linear layer
+ * is held as [out, in], each output's inputs in a row, whatever the file's order. */
 #ifndef MT_ENGINE_CHECKPOINT_WEIGHTS_H
 #define MT_ENGINE_CHECKPOINT_WEIGHTS_H
 

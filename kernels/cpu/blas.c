@@ -72,6 +72,8 @@ static mt_status load(int threads, mt_error *err) {
         .set_num_threads =
             (__typeof__(b.set_num_threads))dlsym(library, "openblas_set_num_threads"),
         .get_config = (__typeof__(b.get_config))dlsym(library, "openblas_get_config"),
+        .omp_set_num_threads =
+            (__typeof__(b.omp_set_num_threads))dlsym(library, "omp_set_num_threads"),
     };
     if (b.sgemm == NULL || b.set_num_threads == NULL || b.get_config == NULL)
         return mt_fail(err, MT_FAILED, "cpu: " LIBRARY " is not OpenBLAS: %.300s", dlerror());

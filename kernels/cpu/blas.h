@@ -13,7 +13,15 @@ typedef struct mt_blas {
     __typeof__(cblas_sgemm) *sgemm;
     __typeof__(openblas_set_num_threads) *set_num_threads;
     __typeof__(openblas_get_config) *get_config;
+    void (*omp_set_num_threads)(int); /* of a build with OpenMP; NULL in the others */
 } mt_blas;
+
+/* To be called by a thread of ours before it calls BLAS: it starts no threads of its own then. With
+ * OpenMP that is a setting of each thread, else the process's (set_num_threads). */
+static inline void mt_blas_alone(const mt_blas *b) {
+    if (b->omp_set_num_threads != NULL)
+        b->omp_set_num_threads(1);
+}
 
 /* Loads it once for the whole process; it stays loaded. threads: how many of ours may be inside of
  * it at the same time. MT_FAILED with a line that says what is missing. To be called by one thread

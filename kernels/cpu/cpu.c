@@ -1,55 +1,14 @@
 /* cpu.c - opens the cpu back end: which instructions, how many threads, and the table of kernels.
  *
- * Every kernel is done when its call returns, so sync only reports. Threads are OpenMP's; each
- * parallel region names its own number of threads. BLAS runs on the same pool of threads, and its
- * setting, one for the process, is written before each of its products. */
+ * Every kernel is done when its call returns, so sync only reports. Threads are those of a pool
+ * (base/threads.h). BLAS is called by them, each for a block of its own, and starts none itself. */
 #include "kernels/cpu/cpu.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kernels/cpu_isa.h"
-
-#define MT_MOST_CPUS    8192
-#define MT_MOST_THREADS 1024
-
-/* The lowest numbered logical CPU of this one's physical core, or the CPU itself when unknown. */
-static int core_of(int cpu) {
-    char path[96];
-    int first = cpu;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    FILE *f = fopen(path, "r");
-    if (f == NULL)
-        return cpu;
-    if (fscanf(f, "%d", &first) != 1 || first < 0 || first >= MT_MOST_CPUS)
-        first = cpu;
-    fclose(f);
-    return first;
-}
-
-/* Physical cores among the CPUs that this process may run on. */
-static int usable_cores(void) {
-    size_t bytes = CPU_ALLOC_SIZE(MT_MOST_CPUS);
-    cpu_set_t *may = CPU_ALLOC(MT_MOST_CPUS), *cores = CPU_ALLOC(MT_MOST_CPUS);
-    int count = 0;
-    if (may != NULL && cores != NULL && sched_getaffinity(0, bytes, may) == 0) {
-        CPU_ZERO_S(bytes, cores);
-        for (int cpu = 0; cpu < MT_MOST_CPUS; cpu++)
-            if (CPU_ISSET_S(cpu, bytes, may))
-                CPU_SET_S(core_of(cpu), bytes, cores);
-        count = CPU_COUNT_S(bytes, cores);
-    }
-    if (may != NULL)
-        CPU_FREE(may);
-    if (cores != NULL)
-        CPU_FREE(cores);
-    if (count == 0)
-        count = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count < MT_MOST_THREADS ? count : MT_MOST_THREADS;
-}
 
 /* Whether products gain from asking for weights ahead of time; see simd.h. */
 static bool intel(void) {
@@ -122,15 +81,15 @@ static void describe(mt_cpu *c) {
 
 mt_status mt_device_cpu_with(mt_device **out, int threads, const char *isa, mt_error *err) {
     const mt_simd *simd = NULL;
-    if (threads < 0 || threads > MT_MOST_THREADS)
+    if (threads < 0 || threads > MT_THREADS_MOST)
         return mt_fail(err, MT_BAD, "cpu: %d threads, expected 0 (all cores) to %d", threads,
-                       MT_MOST_THREADS);
+                       MT_THREADS_MOST);
     MT_TRY(choose_simd(&simd, isa, err));
     mt_cpu *c = malloc(sizeof *c);
     if (c == NULL)
         return mt_fail(err, MT_FAILED, "cpu: no memory for %zu bytes", sizeof *c);
     *c = (mt_cpu){ .device = cpu_table,
-                   .threads = threads > 0 ? threads : usable_cores(),
+                   .threads = threads > 0 ? threads : mt_threads_cores(),
                    .simd = simd,
                    .ahead = intel() };
     mt_status status = mt_blas_load(&c->blas, c->threads, err);

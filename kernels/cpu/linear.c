@@ -61,6 +61,7 @@ static void many_rows(void *context, size_t i) {
     size_t across = parts(a->N, MT_MANY_OUTPUTS);
     size_t n = i % across * MT_MANY_OUTPUTS, count = least(a->N - n, MT_MANY_OUTPUTS);
     size_t row = i / across * MT_MANY_ROWS, rows = least(a->R - row, MT_MANY_ROWS);
+    mt_blas_alone(a->blas);
     a->blas->sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)count, (int)a->K, 1.0f,
                    a->x + row * a->K, (int)a->K, a->W + n * a->K, (int)a->K,
                    a->epilogue == MT_ADD ? 1.0f : 0.0f, a->out + row * a->N + n, (int)a->N);
@@ -77,7 +78,7 @@ void mt_cpu_linear(mt_device *d, float *out, const float *x, const float *W, con
         mt_cpu_run(c, (size_t)R * N * K, few_rows, &a, parts(N, MT_FEW_OUTPUTS));
         return;
     }
-    c->blas->set_num_threads(1); /* our threads call it; they have said the same (pool.c) */
+    c->blas->set_num_threads(1);
     mt_cpu_run(c, (size_t)R * N * K, many_rows, &a,
                parts(N, MT_MANY_OUTPUTS) * parts(R, MT_MANY_ROWS));
 }
