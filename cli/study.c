@@ -33,6 +33,9 @@ static const char doc[] =
     "context are measured. --kv is static unless given: concat copies the cache at every "
     "step.\n"
     "\n"
+    "DRAM bandwidth and GEMM throughput are measured in a buffer of 1 GiB, less where the "
+    "device has less: one more request of the allocator (tag other), in no figure.\n"
+    "\n"
     "\f\n"
     "Examples:\n"
     "  memtrace study > study.dat\n"
@@ -57,8 +60,8 @@ static const cli_option rows[] = {
     { CLI_GROUP, .help = "Study:" },
     { CLI_TEXT, FIELD(contexts), "contexts", "LIST", .help = "tokens in the cache",
       DEFAULT_CONTEXTS },
-    { CLI_NUMBER, FIELD(repeat), "repeat", "N", .help = "steps of which each figure is the median",
-      "5", 1, 1000 },
+    { CLI_NUMBER, FIELD(repeat), "repeat", "N", .help = "each figure is the median of N steps", "5",
+      1, 1000 },
     { CLI_TEXT, FIELD(profile), "profile", "FILE",
       .help = "write the cached step at the largest context as a Chrome trace" },
     { CLI_FLAG, FIELD(csv), "csv",
@@ -71,7 +74,7 @@ static void refuse(struct argp_state *state, const cli_options *o) {
     if (o->prompt || o->prompt_file || o->prompt_ids)
         argp_error(state, "study feeds seeded ids: --prompt-tokens is the prompt of its totals");
     if (o->graph)
-        argp_error(state, "study measures a recorded step by itself where the device can record");
+        argp_error(state, "study measures a CUDA graph by itself where the device can record one");
     const mt_kv_traits *kv = o->kv != NULL ? mt_kv_find(o->kv) : NULL;
     if (kv != NULL && kv->uncached)
         argp_error(state, "--kv %s has no cached step; study measures the uncached one anyway",
@@ -270,8 +273,7 @@ static void close_study(study *st) {
         study_drop(&st->uncached[i]);
     }
     study_drop(&st->graph);
-    if (st->room_bytes > 0)
-        st->s.source->give(st->s.source, st->room, st->room_bytes);
+    mt_alloc_put(st->s.alloc, &st->room, NULL);
     if (st->s.model != NULL && st->inner != NULL)
         st->s.model->device = st->inner;
     if (st->timed != NULL)

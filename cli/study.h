@@ -51,10 +51,10 @@ typedef struct study {
     cli_session s;
     mt_device *inner, *timed;
     uint32_t *contexts, count, repeat;
-    double gflops, start_us; /* measured peaks of the machine */
-    void *room; /* what the peaks are measured in: the source's, so that no figure holds it */
-    uint64_t room_bytes;
-    study_pass *cached, *uncached; /* [count]; the first `done` are measured */
+    double gflops, start_us;           /* measured peaks of the machine */
+    mt_mem room;                       /* what the peaks are measured in; tag other */
+    uint64_t room_bytes, room_rounded; /* the profile leaves it out */
+    study_pass *cached, *uncached;     /* [count]; the first `done` are measured */
     uint32_t done;
     study_pass graph; /* samples 0: not measured */
     bool own_clock;   /* the device runs beside this program */

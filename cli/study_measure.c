@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/size.h"
 
 #define WARM       2 /* steps before the first that counts */
@@ -35,24 +36,28 @@ static double median(double *x, uint32_t n) {
 
 /* Memory for the peaks: as much as the device spares, written once so that it is there. */
 static mt_status take_room(study *st, mt_error *err) {
-    mt_source *source = st->s.source;
     mt_status status = MT_NO_MEMORY;
+    mt_live_info info;
     for (uint64_t bytes = MOST_ROOM; status == MT_NO_MEMORY && bytes >= LEAST_ROOM; bytes /= 2) {
-        status = source->take(source, bytes, &st->room, err);
-        st->room_bytes = status == MT_OK ? bytes : 0;
+        mt_request r = { .bytes = bytes, .tag = MT_OTHER, .layer = -1 };
+        status = mt_alloc_get(st->s.alloc, &r, &st->room, err);
+        st->room_bytes = bytes;
     }
     if (status == MT_NO_MEMORY)
         return mt_fail(err, MT_BAD,
-                       "study needs %" PRIu64 " MiB beside the model to measure memory in",
+                       "study measures DRAM bandwidth in at least %" PRIu64
+                       " MiB of device memory beside the model, more than is free",
                        LEAST_ROOM / MT_MIB);
     MT_TRY(status);
-    st->inner->zero(st->inner, st->room, st->room_bytes);
+    MT_TRY(mt_alloc_info(st->s.alloc, st->room, &info, err));
+    st->room_rounded = info.rounded;
+    st->inner->zero(st->inner, st->room.ptr, st->room_bytes);
     return st->inner->sync(st->inner, err);
 }
 
 /* Between two measurements of the machine. */
 static mt_status go_on(mt_error *err) {
-    return cli_interrupted() ? mt_fail(err, MT_INTERRUPTED, "interrupted") : MT_OK;
+    return mt_interrupted() ? mt_fail(err, MT_INTERRUPTED, "interrupted") : MT_OK;
 }
 
 static mt_status read_speed(study *st, double *gbs, mt_error *err) {
@@ -60,7 +65,7 @@ static mt_status read_speed(study *st, double *gbs, mt_error *err) {
     for (int i = -1; i < READS; i++) { /* the first one warms up */
         MT_TRY(go_on(err));
         uint64_t begin = mt_now_ns();
-        st->inner->read(st->inner, st->room, st->room_bytes / sizeof(float));
+        st->inner->read(st->inner, st->room.ptr, st->room_bytes / sizeof(float));
         MT_TRY(st->inner->sync(st->inner, err));
         if (i >= 0)
             ms[i] = (double)(mt_now_ns() - begin) / 1e6;
@@ -74,7 +79,7 @@ static mt_status product_speed(study *st, double *gflops, mt_error *err) {
     uint32_t R = 1024, n = 4096;
     while (((uint64_t)n * n + 2 * (uint64_t)R * n) * sizeof(float) > st->room_bytes)
         n /= 2;
-    float *x = st->room, *out = x + (size_t)R * n, *W = out + (size_t)R * n;
+    float *x = st->room.ptr, *out = x + (size_t)R * n, *W = out + (size_t)R * n;
     double best = 0;
     for (int i = 0; i < PRODUCTS; i++) {
         MT_TRY(go_on(err));
@@ -123,8 +128,8 @@ void study_note_memory(study *st) {
         st->memory = memory;
         st->memory_room = room;
     }
-    st->memory[st->memories++] =
-        (study_memory){ mt_now_ns(), l->requested.current, l->reserved.current };
+    st->memory[st->memories++] = (study_memory){ mt_now_ns(), l->requested.current - st->room_bytes,
+                                                 l->reserved.current - st->room_rounded };
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -166,26 +171,36 @@ static double without_clock(const study *st, uint64_t ns, uint64_t looks) {
     return ms > 0 ? ms : 0;
 }
 
-/* Splits a step by its calls; the counted FLOPs must be the formula's. */
-static mt_status split(study *st, study_pass *p, uint64_t begin, double ms, mt_error *err) {
-    uint32_t count;
-    const mt_timing *call = mt_timed_calls(st->timed, &count);
+/* Keeps the calls of a timed step, and the memory at its events as far as the host has room. */
+static mt_status keep_notes(const study *st, study_pass *p, mt_error *err) {
+    const mt_timing *call = mt_timed_calls(st->timed, &p->kernels);
+    p->call = malloc((p->kernels + 1) * sizeof *p->call);
+    if (p->call == NULL)
+        return mt_no_memory(err, "the times of a step");
+    if (p->kernels > 0)
+        memcpy(p->call, call, p->kernels * sizeof *call);
+    p->memory = st->memories > 0 ? malloc(st->memories * sizeof *p->memory) : NULL;
+    p->memories = p->memory != NULL ? st->memories : 0;
+    if (p->memories > 0)
+        memcpy(p->memory, st->memory, p->memories * sizeof *p->memory);
+    return MT_OK;
+}
+
+/* Splits a step of so many ms by its calls; the counted FLOPs must be the formula's. */
+static mt_status split(const study *st, study_pass *p, double ms, mt_error *err) {
     uint64_t flops = 0, work = mt_work_flops(&p->work);
     double sum = 0, calls = 0;
-    p->call = malloc((count > 0 ? count : 1) * sizeof *p->call);
-    if (p->call == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the times of a step");
-    if (count > 0)
-        memcpy(p->call, call, count * sizeof *call);
-    for (uint32_t i = 0; i < count; i++) {
-        study_part part = part_of(&call[i]);
-        flops += call[i].flops;
-        p->bytes += call[i].bytes;
-        calls += (double)(call[i].end_ns - call[i].begin_ns) / 1e3;
+    MT_TRY(keep_notes(st, p, err));
+    for (uint32_t i = 0; i < p->kernels; i++) {
+        const mt_timing *call = &p->call[i];
+        study_part part = part_of(call);
+        flops += call->flops;
+        p->bytes += call->bytes;
+        calls += (double)(call->end_ns - call->begin_ns) / 1e3;
         if (part == STUDY_PARTS)
             continue;
-        p->part[part] += call[i].device_ms;
-        sum += call[i].device_ms;
+        p->part[part] += call->device_ms;
+        sum += call->device_ms;
     }
     p->part[STUDY_ALLOCATOR] = without_clock(st, st->times.alloc_ns, st->times.calls);
     p->part[STUDY_TRACING] = without_clock(st, st->times.listen_ns, st->times.events);
@@ -193,19 +208,13 @@ static mt_status split(study *st, study_pass *p, uint64_t begin, double ms, mt_e
         sum += p->part[STUDY_ALLOCATOR] + p->part[STUDY_TRACING];
     p->part[STUDY_GAPS] = ms > sum ? ms - sum : 0;
     p->timed_ms = ms;
-    p->kernels = count;
-    p->call_us = count > 0 ? calls / count : 0;
-    p->begin_ns = begin;
-    p->memory = st->memories > 0 ? malloc(st->memories * sizeof *p->memory) : NULL;
-    p->memories = p->memory != NULL ? st->memories : 0;
-    if (p->memories > 0)
-        memcpy(p->memory, st->memory, p->memories * sizeof *p->memory);
-    bool replayed = count > 0 && flops == 0;
+    p->call_us = p->kernels > 0 ? calls / p->kernels : 0;
+    bool replayed = p->kernels > 0 && flops == 0;
     if (st->inner->computes && !replayed && flops != work)
         return mt_fail(err, MT_CHECK,
-                       "a %s step at context %u: its calls make %llu FLOPs, the formula %llu",
-                       p->cached ? "cached" : "uncached", p->context, (unsigned long long)flops,
-                       (unsigned long long)work);
+                       "a %s step at context %u: its calls make %" PRIu64
+                       " FLOPs, the formula %" PRIu64,
+                       p->cached ? "cached" : "uncached", p->context, flops, work);
     return MT_OK;
 }
 
@@ -235,8 +244,6 @@ static mt_status step(gathering *g, mt_engine *e, const int32_t *ids, uint32_t T
         status = mt_fail(err, late.status, "%s", late.text);
     g->seen += counts;
     cli_progress_show(&st->progress, ++st->steps);
-    if (status == MT_OK && cli_interrupted())
-        status = mt_fail(err, MT_INTERRUPTED, "interrupted");
     if (status != MT_OK || !keep)
         return status;
     if (!timed) {
@@ -246,9 +253,10 @@ static mt_status step(gathering *g, mt_engine *e, const int32_t *ids, uint32_t T
     }
     study_pass *p = &g->split[g->timed++];
     *p = *g->p;
+    p->begin_ns = begin;
     if (p->cached) /* of a generation: maybe some tokens before the context */
         p->work = mt_work_of_pass(&st->s.config, e->options.batch, 1, e->tokens - 1, false);
-    return split(st, p, begin, ms, err);
+    return split(st, p, ms, err);
 }
 
 static bool enough(const gathering *g) {

@@ -14,7 +14,7 @@
 
 /* A step is called bound by one thing when that takes at least this part of its time. */
 #define BOUND 0.6
-/* A step that is this much faster than the plain read reads from elsewhere. */
+/* A step that reads this many times faster than the plain read finds its data in a cache. */
 #define ABOVE 1.1
 
 static const char *const part_names[STUDY_PARTS] = { "products", "attention", "elementwise",
@@ -63,9 +63,8 @@ void study_print_peaks(const study *st) {
     printf("# peak_gflops %.1f\n", st->gflops);
     printf("# start_us %.3f\n", st->start_us);
     printf("# clock %s\n", st->own_clock ? "of the device" : "of this program");
-    printf(
-        "# flops a multiply-add is two; products and attention only; computed skips what a query "
-        "may not see, usual counts the square\n");
+    printf("# flops a multiply-add is two; matrix products and attention only; computed: causal "
+           "attention, usual: attention over all pairs of tokens\n");
     printf("# units ms, bytes, FLOPs, GB/s = 10^9 bytes/s, GFLOP/s\n");
 }
 
@@ -279,12 +278,11 @@ static void total_lines(const study *st, void (*say)(const char *text)) {
     char text[256];
     if (st->s.P >= st->s.ctx)
         return;
-    snprintf(
-        text, sizeof text,
-        "total %u tokens from %u: cached %.3f TFLOP, uncached %.3f (last logits) or %.3f (all): "
-        "%.0f or %.0f times",
-        st->s.ctx - st->s.P, st->s.P, t.cached / 1e12, t.last / 1e12, t.all / 1e12,
-        over(t.last, t.cached), over(t.all, t.cached));
+    snprintf(text, sizeof text,
+             "total %u tokens from %u: cached %.3f TFLOP, uncached %.3f (last logits) or %.3f (all "
+             "logits): %.0f or %.0f times",
+             st->s.ctx - st->s.P, st->s.P, t.cached / 1e12, t.last / 1e12, t.all / 1e12,
+             over(t.last, t.cached), over(t.all, t.cached));
     say(text);
     if (st->done < 2 || st->cached[st->done - 1].context < REACH * st->s.ctx)
         return;
@@ -296,7 +294,7 @@ static void total_lines(const study *st, void (*say)(const char *text)) {
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
-/* What takes most of the time, with the figures; a name only when it is enough of it. */
+/* What takes most of the time, with the figures; a name only when it takes BOUND of it. */
 static void verdict(const study *st, const study_pass *p, char *text, size_t room) {
     const char *pass = p->cached ? "cached" : "uncached";
     double starts = p->kernels * st->start_us / 1e3;
@@ -305,17 +303,17 @@ static void verdict(const study *st, const study_pass *p, char *text, size_t roo
     double gaps = st->own_clock ? over(p->part[STUDY_GAPS], p->timed_ms) : over(starts, p->ms);
     char figures[300];
     snprintf(figures, sizeof figures,
-             "of %.3f ms, reading %.1f MB at %.1f GB/s takes %.3f (%.0f %%), %.3f GFLOP at %.0f "
-             "GFLOP/s %.3f (%.0f %%), starting %u kernels %.3f (%.0f %%)",
+             "of %.3f ms, reading %.1f MB at %.1f GB/s takes %.3f (%.0f %%), computing %.3f GFLOP "
+             "at %.0f GFLOP/s %.3f (%.0f %%), launching %u kernels %.3f (%.0f %%)",
              p->ms, (double)p->bytes / 1e6, p->read_gbs, reading, 100 * read,
              (double)mt_work_flops(&p->work) / 1e9, st->gflops, computing, 100 * compute,
              p->kernels, starts, 100 * over(starts, p->ms));
-    const char *name = read > ABOVE                          ? "faster than memory, so its data "
-                                                               "lie in a nearer cache"
+    const char *name = read > ABOVE                          ? "above DRAM bandwidth, so its data "
+                                                               "is in a cache"
                        : read >= BOUND && read >= compute    ? "bandwidth-bound"
                        : compute >= BOUND && compute >= read ? "compute-bound"
                        : gaps >= BOUND                       ? "launch-bound"
-                                                             : "bound by no one thing";
+                                                             : "no single bottleneck";
     snprintf(text, room, "verdict %s step at %u: %s: %s", pass, p->context, name, figures);
 }
 
@@ -340,12 +338,14 @@ static void closing_lines(const study *st, void (*say)(const char *text)) {
     mt_work last = usual(st, c->context, false), all = usual(st, c->context, true);
     double one = (double)mt_work_usual(&c->work);
     snprintf(text, sizeof text,
-             "ratio at %u: %.0f times the arithmetic (%.0f with all logits), %.1f times the time",
+             "ratio at %u: uncached over cached: %.0f times the FLOPs (%.0f with all logits), %.1f "
+             "times the latency",
              c->context, over((double)mt_work_usual(&last), one),
              over((double)mt_work_usual(&all), one), over(u->ms, c->ms));
     say(text);
     if (st->graph.samples > 0) {
-        snprintf(text, sizeof text, "graph step at %u: %.3f ms against %.3f without: %.2f times",
+        snprintf(text, sizeof text,
+                 "graph step at %u: %.3f ms, %.3f without a CUDA graph: %.2f times",
                  st->graph.context, st->graph.ms, c->ms, over(c->ms, st->graph.ms));
         say(text);
     }
@@ -389,8 +389,8 @@ void study_print_end(const study *st, const char *how) {
 }
 
 void study_print_summary(const study *st) {
-    fprintf(stderr, "  %8s %12s %12s %10s %14s\n", "context", "cached ms", "uncached ms", "time x",
-            "arithmetic x");
+    fprintf(stderr, "  %8s %12s %12s %10s %14s\n", "context", "cached ms", "uncached ms",
+            "latency x", "FLOPs x");
     for (uint32_t i = 0; i < st->done; i++) {
         const study_pass *c = &st->cached[i], *u = &st->uncached[i];
         mt_work last = usual(st, c->context, false);

@@ -393,7 +393,7 @@ static mt_status run_rows(sweep *s, size_t t, size_t count, mt_error *err) {
         status = read_ctx(g->axis[CTX].value[t % g->ctxs + c], &r, &ctx[c], err);
     r.optimum = s->o.optimum;
     if (status == MT_OK)
-        status = sweep_dry_run(&r, ctx, count, g->row + t, cli_interrupted, err);
+        status = sweep_dry_run(&r, ctx, count, g->row + t, err);
     free(ctx);
     return status;
 }

@@ -34,8 +34,8 @@ mt_status sweep_check_policy(const char *policy, bool quiet, mt_error *err);
 
 /* Runs up to the longest of the contexts and fills row[i] for ctx[i]. With several contexts the
  * prefixes must be exact. Out of memory ends the row that it happened in and all longer ones:
- * they are refused. stop: asked now and then; true ends the run with MT_INTERRUPTED. */
+ * they are refused. */
 mt_status sweep_dry_run(const sweep_run *run, const uint32_t *ctx, size_t count, sweep_row *row,
-                        bool (*stop)(void), mt_error *err);
+                        mt_error *err);
 
 #endif

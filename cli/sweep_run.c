@@ -87,7 +87,7 @@ static void close_parts(parts *p) {
         p->device->close(p->device);
 }
 
-static mt_status steps(mt_engine *e, bool (*stop)(void), mt_error *err) {
+static mt_status steps(mt_engine *e, mt_error *err) {
     uint32_t B = e->options.batch, P = e->options.prompt;
     int32_t *ids = calloc((size_t)B * P, sizeof *ids);
     mt_status status = ids != NULL ? MT_OK : mt_no_memory(err, "a prompt");
@@ -95,15 +95,12 @@ static mt_status steps(mt_engine *e, bool (*stop)(void), mt_error *err) {
         status = mt_engine_step(e, ids, ctx == P ? P : 1, ids, err);
         if (status == MT_OK)
             mt_alloc_mark(e->alloc, ctx, mt_engine_kv_ideal(e, ctx), 0);
-        if (status == MT_OK && stop())
-            status = mt_fail(err, MT_INTERRUPTED, "interrupted");
     }
     free(ids);
     return status;
 }
 
-static mt_status open_and_run(const sweep_run *run, parts *p, watch *w, bool (*stop)(void),
-                              mt_error *err) {
+static mt_status open_and_run(const sweep_run *run, parts *p, watch *w, mt_error *err) {
     MT_TRY(mt_source_sim(&p->source, run->capacity, 4 * MT_KIB, err));
     MT_TRY(mt_device_none(&p->device, err));
     MT_TRY(mt_alloc_open(&p->alloc, p->source, run->policy, err));
@@ -115,7 +112,7 @@ static mt_status open_and_run(const sweep_run *run, parts *p, watch *w, bool (*s
     mt_alloc_listen(p->alloc, (mt_listener){ on_event, w });
     MT_TRY(mt_model_load(&p->model, NULL, &run->config, p->alloc, p->device, 1, NULL, NULL, err));
     MT_TRY(mt_engine_open(&p->engine, p->model, &run->engine, err));
-    MT_TRY(steps(p->engine, stop, err));
+    MT_TRY(steps(p->engine, err));
     return mt_alloc_check(p->alloc, err);
 }
 
@@ -130,13 +127,13 @@ static void fill_refused(watch *w) {
 }
 
 mt_status sweep_dry_run(const sweep_run *run, const uint32_t *ctx, size_t count, sweep_row *row,
-                        bool (*stop)(void), mt_error *err) {
+                        mt_error *err) {
     sweep_run r = *run;
     parts p = { 0 };
     watch w = { .ctx = ctx, .count = count, .row = row };
     for (size_t i = 0; i < count; i++)
         r.engine.ctx = ctx[i] > r.engine.ctx ? ctx[i] : r.engine.ctx;
-    mt_status status = open_and_run(&r, &p, &w, stop, err);
+    mt_status status = open_and_run(&r, &p, &w, err);
     if (status == MT_NO_MEMORY) {
         fill_refused(&w);
         status = MT_OK;

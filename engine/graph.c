@@ -8,6 +8,8 @@
  * run without graphs. */
 #include "engine/engine.h"
 
+#include "base/interrupt.h"
+
 #include <stdio.h>
 
 /* "static or doubling[:N]": the strategies that stay. */
@@ -61,6 +63,8 @@ mt_status mt_graph_step(mt_engine *e, const int32_t *ids, int32_t *next, mt_erro
     mt_device *d = e->device;
     mt_kv_view view;
     size_t bytes = e->options.batch * sizeof *ids;
+    if (mt_interrupted())
+        return mt_fail(err, MT_INTERRUPTED, "interrupted");
     MT_TRY(e->kv->ops->room(e->kv, 0, e->tokens, 1, &view, err));
     if (!r->made || !same(&r->view, &view))
         MT_TRY(record(e, &view, err));

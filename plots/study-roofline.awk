@@ -79,12 +79,12 @@ function found(pass,    name, read, compute, starts, ms, s) {
     }
     for (s = 1; s < splits[pass] && split_of[pass, s, "context"] != T; s++) continue
     if (own_clock) starts = split_of[pass, s, "total"] > 0 ? split_of[pass, s, "gaps"] / split_of[pass, s, "total"] : 0
-    if (name ~ /^faster than memory/) return "faster than memory, in a nearer cache (reading would be " whole_share(read) ")"
+    if (name ~ /^(above DRAM|faster than memory)/) return "above DRAM bandwidth, in a cache (reading would be " whole_share(read) ")"
     if (name == "bandwidth-bound" || (name !~ /^(compute|launch)-/ && read >= compute && read >= starts))
         return name " (reading " whole_share(read) " of its time)"
     if (name == "compute-bound" || (name != "launch-bound" && compute >= starts))
         return name " (arithmetic " whole_share(compute) " of its time)"
-    return name " (" (own_clock ? "gaps between kernels " : "starting kernels ") whole_share(starts) " of its time)"
+    return name " (" (own_clock ? "gaps between kernels " : "launching kernels ") whole_share(starts) " of its time)"
 }
 
 END {

@@ -118,7 +118,7 @@ known && (/^# context cached_ms / || /^# pass context / || /^# pass kernel /) {
     verdict_at[$3, $6 + 0] = safe(text, 80)
     part_at[$3, $6 + 0, "reading"] = part_of($0, "reading")
     part_at[$3, $6 + 0, "arithmetic"] = part_of($0, "GFLOP at")
-    part_at[$3, $6 + 0, "starting"] = part_of($0, "starting")
+    part_at[$3, $6 + 0, "starting"] = part_of($0, / starting /? "starting" : "launching")
     next
 }
 /^# graph step at [0-9]+: [0-9.]+ ms/ { graph_context = $5 + 0; graph_ms = $6 + 0; next }

@@ -1,6 +1,7 @@
 /* pass.c - what every operation is made of: taking and dropping memory. See internal.h. */
 #include "predict/internal.h"
 
+#include "base/interrupt.h"
 #include "base/size.h"
 
 uint64_t pass_product(const uint64_t *factor, size_t count) {
@@ -14,6 +15,8 @@ uint64_t pass_product(const uint64_t *factor, size_t count) {
 mt_mem pass_new(pass *t, mt_tag tag, uint64_t bytes) {
     mt_mem m = { 0 };
     mt_request r = { .bytes = bytes, .tag = tag, .layer = t->layer };
+    if (t->status == MT_OK && mt_interrupted())
+        t->status = mt_fail(t->err, MT_INTERRUPTED, "interrupted");
     if (t->status == MT_OK)
         t->status = mt_alloc_get(t->alloc, &r, &m, t->err);
     return m;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "reports/pack.h"
+#include "base/interrupt.h"
 #include "base/size.h"
 
 #define ALIGN 256
@@ -133,6 +134,8 @@ static mt_status pack(const mt_optimum *o, mt_bounds *b, uint64_t *least, mt_err
 /* All requests and frees, in their order. */
 static mt_status run(const mt_optimum *o, mt_alloc *a, mt_mem *mem, mt_error *err) {
     for (uint32_t i = 0, f = 0; i < o->n; i++) {
+        if (mt_interrupted())
+            return mt_fail(err, MT_INTERRUPTED, "interrupted");
         mt_request r = { .bytes = o->item[i].size, .tag = MT_OTHER, .layer = -1 };
         for (; f < o->frees && o->item[o->freed[f]].death <= i; f++)
             MT_TRY(mt_alloc_put(a, &mem[o->freed[f]], err));

@@ -1,6 +1,8 @@
 /* pack.c - see pack.h. */
 #include "reports/pack.h"
 
+#include "base/interrupt.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,8 +139,9 @@ static bool keep(packer *p, const char *how) {
     return true;
 }
 
+/* Nothing better is to be had, or someone asks for an end: mt_pack tells the two apart. */
 static bool done(const packer *p) {
-    return p->best->height == p->low;
+    return p->best->height == p->low || mt_interrupted();
 }
 
 /* ---- in the order of time -------------------------------------------------------------------- */
@@ -462,5 +465,6 @@ mt_status mt_pack(const mt_pack_item *item, uint32_t n, uint64_t *offset, mt_pac
         return MT_OK;
     mt_status status = pack(&p, err);
     close_packer(&p);
-    return status;
+    return status == MT_OK && mt_interrupted() ? mt_fail(err, MT_INTERRUPTED, "interrupted")
+                                               : status;
 }

@@ -93,13 +93,13 @@ begin "study: the verdict's figures follow from the columns"
 cp "$table" "$out"
 want near "$(part reading)" "$(awk -v b="$(block0 cached_bytes)" -v r="$(block0 cached_read_gbs)" -v m="$(block0 cached_ms)" \
     'BEGIN { print b / r / 1e4 / m }')"
-want near "$(part starting)" "$(awk -v n="$(cell 2 calls cached 64 "$table")" -v us="$(sed -n 's/^# start_us //p' "$table")" \
+want near "$(part launching)" "$(awk -v n="$(cell 2 calls cached 64 "$table")" -v us="$(sed -n 's/^# start_us //p' "$table")" \
     -v m="$(block0 cached_ms)" 'BEGIN { print n * us / 10 / m }')"
 verdict "bandwidth-bound" "bandwidth-bound (reading $(part reading) of its time)"
-verdict "launch-bound" "launch-bound (starting kernels $(part starting) of its time)"
+verdict "launch-bound" "launch-bound (launching kernels $(part launching) of its time)"
 verdict "compute-bound" "compute-bound (arithmetic $(part 'GFLOP at') of its time)"
-verdict "bound by no one thing" "bound by no one thing ("
-verdict "faster than memory, so its data lie in a nearer cache" "faster than memory, in a nearer cache"
+verdict "no single bottleneck" "no single bottleneck ("
+verdict "above DRAM bandwidth, so its data is in a cache" "above DRAM bandwidth, in a cache"
 grep -v '^# verdict' "$table" >"$dir/verdict.dat"
 drawn study-roofline "no verdict (" "$dir/verdict.dat"
 

@@ -19,10 +19,10 @@
 
 #include <cmocka.h>
 
-#include "base/interrupt.h"
 #include "base/size.h"
 #include "engine/generate.h"
 #include "engine/kv/fault.h"
+#include "tests/interrupts.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FEW_ROWS     16   /* a product of up to so many rows is our own; more go through BLAS */
@@ -1882,22 +1882,6 @@ static void test_stop_id(void **state) {
 }
 
 /* ---- interrupts ------------------------------------------------------------------------------ */
-
-static struct {
-    uint64_t looks,
-        from; /* how often someone looked; from this look on the answer is yes; 0: never */
-} interrupt;
-
-static bool interrupted(void) {
-    interrupt.looks++;
-    return interrupt.from > 0 && interrupt.looks >= interrupt.from;
-}
-
-static void watch_interrupts(uint64_t from) {
-    interrupt.looks = 0;
-    interrupt.from = from;
-    mt_interrupt_by(interrupted);
-}
 
 typedef struct loading {
     uint64_t calls, done;

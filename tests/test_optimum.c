@@ -16,6 +16,7 @@
 #include "base/size.h"
 #include "traces/replay.h"
 #include "tests/recordings.h"
+#include "tests/interrupts.h"
 
 static uint64_t seed = 88172645463325252;
 
@@ -140,6 +141,26 @@ static void test_repeats(void **state) {
     assert_int_equal(mt_pack(item, 300, second, &b, &err), MT_OK);
     assert_int_equal(a.height, b.height);
     assert_memory_equal(first, second, sizeof first);
+}
+
+/* The search looks for an interrupt again and again, and ends within a few looks of it. */
+static void test_interrupted(void **state) {
+    static mt_pack_item item[300];
+    static uint64_t offset[300];
+    mt_pack_result r;
+    mt_error err;
+    (void)state;
+    any_items(item, 300, 256, 500, 40);
+    watch_interrupts(0);
+    assert_int_equal(mt_pack(item, 300, offset, &r, &err), MT_OK);
+    uint64_t looks = interrupt.looks;
+    assert_true(looks > 20);
+    for (uint64_t from = 1; from <= looks; from += 1 + from / 2) {
+        watch_interrupts(from);
+        assert_int_equal(mt_pack(item, 300, offset, &r, &err), MT_INTERRUPTED);
+        assert_true(interrupt.looks <= from + 6);
+    }
+    mt_interrupt_by(NULL);
 }
 
 static void test_check(void **state) {
@@ -333,7 +354,7 @@ int main(void) {
         cmocka_unit_test(test_exact_claims), cmocka_unit_test(test_repeats),
         cmocka_unit_test(test_check),        cmocka_unit_test(test_random_traces),
         cmocka_unit_test(test_patterns),     cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_listener),
+        cmocka_unit_test(test_listener),     cmocka_unit_test(test_interrupted),
     };
     return cmocka_run_group_tests_name("optimum", tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include "base/input.h"
 #include "base/size.h"
 #include "predict/gpt2.h"
+#include "tests/interrupts.h"
 #include "tests/recordings.h"
 
 #define CONTEXTS_MOST 2048
@@ -544,6 +545,34 @@ static void test_out_of_memory(void **state) {
     free(w.text);
 }
 
+/* Someone looks at least once a layer of every pass; the run ends at the look that is answered. */
+static void test_interrupted(void **state) {
+    (void)state;
+    static const char *const headers[] = { "batch 2 total=9", "cache=static batch 2 total=9",
+                                           "cache=none lengths=3,5,9" };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        static recorded_run r;
+        char header[256];
+        mt_error err;
+        uint64_t looks = 1;
+        snprintf(header, sizeof header,
+                 "torch 2.15.0 capability 8.6; n_layer=3, n_head=2, n_embd=16, %s", headers[i]);
+        read_header(&r, header);
+        for (uint64_t from = 0; from <= looks; from += 1 + from / 3) {
+            writer w = { .events = false };
+            watch_interrupts(from);
+            mt_status status = carry_out(&r, &w, &err);
+            mt_interrupt_by(NULL);
+            assert_int_equal(status, from > 0 ? MT_INTERRUPTED : MT_OK);
+            if (from == 0)
+                looks = interrupt.looks;
+            assert_int_equal(interrupt.looks, from > 0 ? from : looks);
+            assert_true(looks >= r.o.model.layers * (i < 2 ? 9 : 3));
+            free(w.text);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),
@@ -553,6 +582,7 @@ int main(void) {
         cmocka_unit_test(test_workspace_lifetimes),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_interrupted),
     };
     return cmocka_run_group_tests_name("predict", tests, NULL, NULL);
 }

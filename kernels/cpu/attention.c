@@ -73,6 +73,18 @@ static void bring_together(mt_chunk *chunk, together *copy, size_t column, uint3
     }
 }
 
+/* What is left of a softmax at the end: the division by its sum. */
+static void divide(const attention_call *a, const mt_softmax *state, uint32_t b, uint32_t h0,
+                   uint32_t h1, uint32_t t0, uint32_t t1) {
+    for (uint32_t h = h0; h < h1; h++)
+        for (uint32_t t = t0; t < t1; t++) {
+            float *out = a->out + (((size_t)b * a->T + t) * a->H + h) * a->D;
+            float sum = state[(h - h0) * a->queries + t - t0].sum;
+            for (size_t i = 0; i < a->D; i++)
+                out[i] /= sum;
+        }
+}
+
 /* One block: heads h0 .. h1 - 1 and new tokens t0 .. t1 - 1 of sequence b. */
 static void attend_block(const attention_call *a, uint32_t b, uint32_t h0, uint32_t h1, uint32_t t0,
                          uint32_t t1) {
@@ -108,14 +120,7 @@ static void attend_block(const attention_call *a, uint32_t b, uint32_t h0, uint3
                                     least(MT_CHUNK, seen - place), D, scale);
             }
     }
-
-    for (uint32_t h = h0; h < h1; h++)
-        for (uint32_t t = t0; t < t1; t++) {
-            float *out = a->out + (row + t) * C + h * D;
-            float sum = state[(h - h0) * a->queries + t - t0].sum;
-            for (size_t i = 0; i < D; i++)
-                out[i] /= sum;
-        }
+    divide(a, state, b, h0, h1, t0, t1);
 }
 
 /* One query: as many heads together as leave every thread something. More: one head, its
