@@ -2,53 +2,49 @@
 # `memtrace generate`: ids and text.
 . tests/cli.shi
 
-sort=$shared/data/gpt-nano-sort
-bpe=$shared/data/gpt2-bpe
+trained=tests/recordings/reverse
+bpe=tests/recordings/bpe
 small="--layers 2 --width 32 --heads 2 --vocab 300 --threads 1"
 
 # ---- a trained model ---------------------------------------------------------------------------------
 
-# It sorts six digits: a sample of all prompts, over the strategies in turn.
-if [ -r "$sort/greedy.tsv" ] && [ -r "$sort/model.safetensors" ]; then
-    set -- concat concat-tuple static doubling:7 paged:4 none
-    awk -F '\t' 'NR > 1 && NR % 81 == 5 {
-        gsub(/./, "&,", $1); sub(/,$/, "", $1); gsub(/./, "& ", $2); sub(/ $/, "", $2); print $1 "\t" $2 }' \
-        "$sort/greedy.tsv" >"$dir/sample"
-    while read -r prompt answer; do
-        begin "sorts $prompt ($1)"
-        for activations in eager arena; do
-            run generate --ids --model "$sort" --prompt-ids "$prompt" --ctx 11 --kv "$1" \
-                --activations $activations --threads 1
-            want ended 0
-            want empty "$err"
-            want lines 1 "$out"
-            want is "$(cat "$out")" "$answer"
-        done
-        first=$1
-        shift
-        set -- "$@" "$first"
-    done <"$dir/sample"
+# It says six digits backwards: a sample of all prompts, over the strategies in turn.
+set -- concat concat-tuple static doubling:7 paged:4 none
+awk -F '\t' 'NR > 1 && NR % 81 == 5 {
+    gsub(/./, "&,", $1); sub(/,$/, "", $1); gsub(/./, "& ", $2); sub(/ $/, "", $2); print $1 "\t" $2 }' \
+    "$trained/greedy.tsv" >"$dir/sample"
+while read -r prompt answer; do
+    begin "turns $prompt ($1)"
+    for activations in eager arena; do
+        run generate --ids --model "$trained" --prompt-ids "$prompt" --ctx 11 --kv "$1" \
+            --activations $activations --threads 1
+        want ended 0
+        want empty "$err"
+        want lines 1 "$out"
+        want is "$(cat "$out")" "$answer"
+    done
+    first=$1
+    shift
+    set -- "$@" "$first"
+done <"$dir/sample"
 
-    begin "the end-of-text id ends nothing, but with --stop"
-    run generate --ids --model "$sort" --prompt-ids 2,1,0,2,1,0 --ctx 11
-    want is "$(cat "$out")" "0 0 1 1 2 2"
-    run generate --ids --model "$sort" --prompt-ids 2,1,0,2,1,0 --ctx 11 --stop
-    want ended 0
-    want is "$(cat "$out")" "0 0 1 1" # its last id is 2
+begin "the end-of-text id ends nothing, but with --stop"
+run generate --ids --model "$trained" --prompt-ids 2,1,1,2,0,0 --ctx 11
+want is "$(cat "$out")" "0 0 2 1 1 2"
+run generate --ids --model "$trained" --prompt-ids 2,1,1,2,0,0 --ctx 11 --stop
+want ended 0
+want is "$(cat "$out")" "0 0" # its last id is 2
 
-    begin "watched: sorts"
-    watched generate --ids --model "$sort" --prompt-ids 2,1,0,2,1,0 --ctx 11 --threads 1
-    want ended 0
-    want is "$(cat "$out")" "0 0 1 1 2 2"
+begin "watched: turns digits"
+watched generate --ids --model "$trained" --prompt-ids 2,1,1,2,0,0 --ctx 11 --threads 1
+want ended 0
+want is "$(cat "$out")" "0 0 2 1 1 2"
 
-    refused "an id the model lacks" 2 "id 2: 3: expected 0 to 2" generate --ids --model "$sort" \
-        --prompt-ids 1,3
-    refused "more than the model's positions" 2 "11 positions" generate --ids --model "$sort" --ctx 12
-    refused "text for a model without a vocabulary" 2 "vocabulary" generate --model "$sort" --ctx 5
-    refused "another shape of a stored model" 2 "preset" generate --ids --model "$sort" --layers 2
-else
-    skip "a trained model" "$sort is not there"
-fi
+refused "an id the model lacks" 2 "id 2: 3: expected 0 to 2" generate --ids --model "$trained" \
+    --prompt-ids 1,3
+refused "more than the model's positions" 2 "11 positions" generate --ids --model "$trained" --ctx 12
+refused "text for a model without a vocabulary" 2 "vocabulary" generate --model "$trained" --ctx 5
+refused "another shape of a stored model" 2 "preset" generate --ids --model "$trained" --layers 2
 
 # ---- the tokens that another program computed ----------------------------------------------------------
 
@@ -169,37 +165,33 @@ want no [ -e "$dir/x" ]
 
 # ---- text --------------------------------------------------------------------------------------------
 
-if [ -r "$bpe/encoder.json" ] && [ -r "$bpe/vocab.bpe" ]; then
-    model="--layers 1 --width 16 --heads 2 --threads 1 --tokenizer $bpe"
-    begin "text in, text out"
-    run generate $model --prompt "Hello world" --ctx 12
-    want ended 0
-    want empty "$err"
-    cp "$out" "$dir/text"
-    run generate $model --prompt-ids 15496,995 --ctx 12 --ids
-    want ended 0
-    want count 11 "$out"
-    { echo 15496 995; cat "$out"; } >"$dir/ids"
-    run tokenize --decode --model "$bpe" <"$dir/ids"
-    want ended 0
-    echo >>"$out" # generate ends a sequence with a line end
-    want cmp "$out" "$dir/text"
+model="--layers 1 --width 16 --heads 2 --vocab 1000 --threads 1 --tokenizer $bpe"
+begin "text in, text out"
+run generate $model --prompt "Hello world" --ctx 12
+want ended 0
+want empty "$err"
+cp "$out" "$dir/text"
+run generate $model --prompt-ids 39,68,75,280,701,490 --ctx 12 --ids
+want ended 0
+want count 7 "$out"
+{ echo 39 68 75 280 701 490; cat "$out"; } >"$dir/ids"
+run tokenize --decode --model "$bpe" <"$dir/ids"
+want ended 0
+echo >>"$out" # generate ends a sequence with a line end
+want cmp "$out" "$dir/text"
 
-    begin "a prompt from a file"
-    printf 'Hello world' >"$dir/prompt"
-    run generate $model --prompt-file "$dir/prompt" --ctx 12
-    want ended 0
-    want cmp "$out" "$dir/text"
+begin "a prompt from a file"
+printf 'Hello world' >"$dir/prompt"
+run generate $model --prompt-file "$dir/prompt" --ctx 12
+want ended 0
+want cmp "$out" "$dir/text"
 
-    begin "text of a batch"
-    run generate $model --prompt "Hello world" --ctx 12 --batch 2 --kv paged:4
-    want ended 0
-    cat "$dir/text" "$dir/text" >"$dir/twice"
-    want cmp "$out" "$dir/twice"
+begin "text of a batch"
+run generate $model --prompt "Hello world" --ctx 12 --batch 2 --kv paged:4
+want ended 0
+cat "$dir/text" "$dir/text" >"$dir/twice"
+want cmp "$out" "$dir/twice"
 
-    refused "text whose ids the model lacks" 2 "expected 0 to 299" generate $model --vocab 300 \
-        --prompt "Hello world"
-else
-    skip "text in, text out" "$bpe is not there"
-fi
+refused "text whose ids the model lacks" 2 "expected 0 to 299" generate $model --vocab 300 \
+    --prompt "Hello world"
 finish

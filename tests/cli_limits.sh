@@ -98,10 +98,10 @@ for what in "--backend none --ctx 3" "--backend none --ctx 3 --json" "--backend 
     want ended 4
     want has "$err" "cannot write to standard output: No space left on device"
 done
-if [ -c /dev/full ] && [ -f "$shared/data/gpt2-bpe/encoder.json" ]; then
+if [ -c /dev/full ]; then
     for what in "" --decode; do
         begin "a full disk: tokenize $what"
-        echo 1 2 3 | "$MEMTRACE" tokenize $what --model "$shared/data/gpt2-bpe" >/dev/full 2>"$err"
+        echo 1 2 3 | "$MEMTRACE" tokenize $what --model tests/recordings/bpe >/dev/full 2>"$err"
         status=$?
         want ended 4
         want has "$err" "cannot write to standard output: No space left on device"
@@ -167,21 +167,17 @@ want one_message
 
 # ---- names of folders and files --------------------------------------------------------------------
 
-if [ -f "$shared/data/gpt-nano-sort/config.json" ]; then
-    mkdir "$dir/q\"d x"
-    cp "$shared"/data/gpt-nano-sort/* "$dir/q\"d x"
-    begin "a folder's name in a grid"
-    run sweep --model "$dir/q\"d x" --ctx 5 --quiet
-    want ended 0
-    want grep -q '^[^ ]*/q"d.x20x f32 1 ' "$out"
-    run sweep --model "$dir/q\"d x" --ctx 5 --quiet --csv
-    want grep -q '^"/[^ ]*/q""d x",f32,1,' "$out"
-    run sweep --model "$dir/q\"d x" --ctx 5 --quiet --json
-    want strict_json "$out"
-    want grep -q '^{"model": "/[^ ]*/q\\"d x", "dtype": "f32", "batch": 1,' "$out"
-else
-    skip "a folder's name in a grid" "there is no $shared/data/gpt-nano-sort"
-fi
+mkdir "$dir/q\"d x"
+cp tests/recordings/reverse/* "$dir/q\"d x"
+begin "a folder's name in a grid"
+run sweep --model "$dir/q\"d x" --ctx 5 --quiet
+want ended 0
+want grep -q '^[^ ]*/q"d.x20x f32 1 ' "$out"
+run sweep --model "$dir/q\"d x" --ctx 5 --quiet --csv
+want grep -q '^"/[^ ]*/q""d x",f32,1,' "$out"
+run sweep --model "$dir/q\"d x" --ctx 5 --quiet --json
+want strict_json "$out"
+want grep -q '^{"model": "/[^ ]*/q\\"d x", "dtype": "f32", "batch": 1,' "$out"
 begin "a name of two lines in the header of a replay"
 two="$dir/a
 b"
@@ -189,21 +185,19 @@ run --backend none --ctx 2 --quiet --trace "$two"
 run replay "$two"
 want ended 0
 want row_count 1 "$out"
-if [ -f "$shared/data/gpt-nano-sort/config.json" ]; then
-    mkdir "$dir/c
+mkdir "$dir/c
 d"
-    cp "$shared"/data/gpt-nano-sort/* "$dir/c
+cp tests/recordings/reverse/* "$dir/c
 d"
-    for c in "run --backend none" predict sweep; do
-        begin "a folder's name of two lines: $c"
-        run $c --model "$dir/c
+for c in "run --backend none" predict sweep; do
+    begin "a folder's name of two lines: $c"
+    run $c --model "$dir/c
 d" --ctx 5
-        want ended 0
-        want row_count "$(case $c in run*) echo 5 ;; predict) echo 6 ;; *) echo 1 ;; esac)" "$out"
-        want no grep -q '^d' "$out"
-        want has "$out" 'c\x0ad'
-    done
-fi
+    want ended 0
+    want row_count "$(case $c in run*) echo 5 ;; predict) echo 6 ;; *) echo 1 ;; esac)" "$out"
+    want no grep -q '^d' "$out"
+    want has "$out" 'c\x0ad'
+done
 
 # ---- a second Ctrl-C -------------------------------------------------------------------------------
 
@@ -254,15 +248,13 @@ begin "tokenize ends at the first signal"
 mkfifo "$dir/in.pipe"
 exec 9<>"$dir/in.pipe"
 command="$MEMTRACE tokenize <pipe"
-if [ -f "$shared/data/gpt2-bpe/encoder.json" ]; then
-    "$MEMTRACE" tokenize --model "$shared/data/gpt2-bpe" <"$dir/in.pipe" >"$out" 2>"$err" 9>&- &
-    pid=$!
-    sleep 2
-    kill -s TERM $pid
-    wait $pid
-    status=$?
-    want ended 143
-fi
+"$MEMTRACE" tokenize --model tests/recordings/bpe <"$dir/in.pipe" >"$out" 2>"$err" 9>&- &
+pid=$!
+sleep 2
+kill -s TERM $pid
+wait $pid
+status=$?
+want ended 143
 exec 9>&-
 
 # ---- a FIFO without a partner ------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 /* test_engine.c - the whole engine: its numbers, its bytes, the order of its requests, its
  * failures.
  *
- * Numbers: a small trained checkpoint with another program's intermediate tensors (shared data, in
- * the folder MEMTRACE_SHARED, default ../shared; skipped with a line when absent), cached runs
- * against runs without a cache, wrong caches made on purpose. Bytes: every row of a run against
- * formulas that are written here once more. Order: the event stream itself. Failures: every request
- * of a run refused in turn. MEMTRACE_QUICK makes all of it smaller. */
+ * Numbers: small trained checkpoints with another program's intermediate tensors (our own, and one
+ * in the folder MEMTRACE_SHARED, default ../shared, where it is), cached runs against runs without
+ * a cache, wrong caches made on purpose. Bytes: every row of a run against formulas that are
+ * written here once more. Order: the event stream itself. Failures: every request of a run refused
+ * in turn. MEMTRACE_QUICK makes all of it smaller. */
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -411,17 +411,16 @@ static mt_engine_options options_of(const char *kv, uint32_t batch, uint32_t pro
 
 /* ---- the trained checkpoint ------------------------------------------------------------------ */
 
-/* The folder of the trained checkpoint; skips the test where it is not there. */
-static const char *nano_folder(void) {
-    static char folder[400];
+/* Small trained models with another program's inner tensors and answers: our own, and one of the
+ * shared data where that is there. Of each, three layers of three heads and three ids. */
+static void for_trained(void (*test)(const char *folder)) {
+    char folder[400];
     const char *shared = getenv("MEMTRACE_SHARED");
     bool set = shared != NULL && *shared != '\0';
+    test("tests/recordings/reverse");
     snprintf(folder, sizeof folder, "%s/data/gpt-nano-sort", set ? shared : "../shared");
-    if (access(folder, R_OK) != 0) {
-        print_message("no %s: skipped (MEMTRACE_SHARED names the folder of shared data)\n", folder);
-        skip();
-    }
-    return folder;
+    if (access(folder, R_OK) == 0)
+        test(folder);
 }
 
 /* Decodes base64 of count fp32 numbers; free() the result. */
@@ -446,7 +445,9 @@ static float *decode(const char *text, size_t count) {
     return (float *)(void *)out;
 }
 
-enum { NANO_B = 3, NANO_T = 11, NANO_C = 48, NANO_H = 3, NANO_D = 16, NANO_V = 3, NANO_ROWS = 33 };
+enum { NANO_B = 3, NANO_T = 11, NANO_H = 3, NANO_V = 3, NANO_ROWS = 33 };
+
+static size_t nano_c, nano_d; /* the model's width and a head's */
 
 /* A tensor of the reference, count numbers; free() it. */
 static float *reference(const json_t *file, const char *name, size_t count) {
@@ -471,27 +472,25 @@ static void near(const char *name, double value, double expected) {
     nano_worst = fmax(nano_worst, difference);
 }
 
-/* Which call makes which tensor, and its width. In a layer: product 0 is qkv, 1 the projection of
- * the attention, 2 and 3 the MLP's. */
+/* Which call makes which tensor, and its width in widths of the model; 0: a logit for each id. In a
+ * layer: product 0 is qkv, 1 the projection of the attention, 2 and 3 the MLP's. */
 static const struct {
     const char *tensor, *made_by;
-    size_t width;
+    size_t widths;
 } nano_tensors[] = {
-    { "x", "embed 0", NANO_C },          { "ln1", "norm 0", NANO_C },
-    { "qkv", "product 0", 3 * NANO_C },  { "y", "attention 0", NANO_C },
-    { "yProj", "plain 1", NANO_C },      { "attnResid", "product 1", NANO_C },
-    { "ln2", "norm 1", NANO_C },         { "fc", "plain 2", 4 * NANO_C },
-    { "gelu", "product 2", 4 * NANO_C }, { "mlp", "plain 3", NANO_C },
-    { "mlpResid", "product 3", NANO_C }, { "block0", "product 3", NANO_C },
-    { "block1", "product 7", NANO_C },   { "block2", "product 11", NANO_C },
-    { "ln_f", "norm 6", NANO_C },        { "lm_head", "product 12", NANO_V },
+    { "x", "embed 0", 1 },          { "ln1", "norm 0", 1 },         { "qkv", "product 0", 3 },
+    { "y", "attention 0", 1 },      { "yProj", "plain 1", 1 },      { "attnResid", "product 1", 1 },
+    { "ln2", "norm 1", 1 },         { "fc", "plain 2", 4 },         { "gelu", "product 2", 4 },
+    { "mlp", "plain 3", 1 },        { "mlpResid", "product 3", 1 }, { "block0", "product 3", 1 },
+    { "block1", "product 7", 1 },   { "block2", "product 11", 1 },  { "ln_f", "norm 6", 1 },
+    { "lm_head", "product 12", 0 },
 };
 
 /* Compares what a pass over places first .. first + T - 1 left with the reference's rows. */
 static void compare_rows(const spy *s, const json_t *file, uint32_t first, uint32_t T) {
     for (size_t i = 0; i < COUNT(nano_tensors); i++) {
         const char *name = nano_tensors[i].tensor;
-        size_t width = nano_tensors[i].width;
+        size_t widths = nano_tensors[i].widths, width = widths > 0 ? widths * nano_c : NANO_V;
         const capture *c = captured(s, nano_tensors[i].made_by);
         float *expected = reference(file, name, NANO_ROWS * width);
         assert_int_equal(c->count, NANO_B * T * width);
@@ -504,17 +503,17 @@ static void compare_rows(const spy *s, const json_t *file, uint32_t first, uint3
 
 /* A third of a full pass's qkv at [b, h, t, d]: 0 queries, 1 keys, 2 values. */
 static float third_at(const capture *qkv, int third, size_t b, size_t h, size_t t, size_t d) {
-    return qkv->data[((b * NANO_T + t) * 3 + (size_t)third) * NANO_C + h * NANO_D + d];
+    return qkv->data[((b * NANO_T + t) * 3 + (size_t)third) * nano_c + h * nano_d + d];
 }
 
 static void compare_thirds(const capture *qkv, const json_t *file) {
     static const char *const names[] = { "q", "k", "v" };
     for (int third = 0; third < 3; third++) {
-        float *expected = reference(file, names[third], NANO_ROWS * NANO_C), *e = expected;
+        float *expected = reference(file, names[third], NANO_ROWS * nano_c), *e = expected;
         for (size_t b = 0; b < NANO_B; b++)
             for (size_t h = 0; h < NANO_H; h++)
                 for (size_t t = 0; t < NANO_T; t++)
-                    for (size_t d = 0; d < NANO_D; d++)
+                    for (size_t d = 0; d < nano_d; d++)
                         near(names[third], third_at(qkv, third, b, h, t, d), *e++);
         free(expected);
     }
@@ -526,9 +525,9 @@ static void plain_attention(const capture *qkv, size_t b, size_t h, size_t t, do
     double max = -INFINITY, sum = 0;
     for (size_t j = 0; j < NANO_T; j++) {
         double dot = 0;
-        for (size_t d = 0; d < NANO_D; d++)
+        for (size_t d = 0; d < nano_d; d++)
             dot += (double)third_at(qkv, 0, b, h, t, d) * third_at(qkv, 1, b, h, j, d);
-        score[j] = j <= t ? dot / sqrt(NANO_D) : -INFINITY;
+        score[j] = j <= t ? dot / sqrt((double)nano_d) : -INFINITY;
         max = fmax(max, score[j]);
     }
     for (size_t j = 0; j < NANO_T; j++)
@@ -568,12 +567,12 @@ static void compare_probabilities(const capture *logits, const json_t *file) {
 }
 
 static void compare_embeddings(const mt_weights *w, const int32_t *ids, const json_t *file) {
-    float *token = reference(file, "tok_emb", NANO_ROWS * NANO_C);
-    float *place = reference(file, "pos_emb", NANO_T * NANO_C);
+    float *token = reference(file, "tok_emb", NANO_ROWS * nano_c);
+    float *place = reference(file, "pos_emb", NANO_T * nano_c);
     for (size_t r = 0; r < NANO_ROWS; r++)
-        for (size_t i = 0; i < NANO_C; i++)
-            near("tok_emb", w->wte[(size_t)ids[r] * NANO_C + i], token[r * NANO_C + i]);
-    for (size_t i = 0; i < NANO_T * NANO_C; i++)
+        for (size_t i = 0; i < nano_c; i++)
+            near("tok_emb", w->wte[(size_t)ids[r] * nano_c + i], token[r * nano_c + i]);
+    for (size_t i = 0; i < NANO_T * nano_c; i++)
         near("pos_emb", w->wpe[i], place[i]);
     free(token);
     free(place);
@@ -590,7 +589,9 @@ static json_t *nano_json(const char *folder) {
     char path[450];
     snprintf(path, sizeof path, "%s/activations.json", folder);
     json_t *file = json_load_file(path, 0, NULL);
-    assert_non_null(file);
+    const json_t *heads = json_object_get(json_object_get(file, "q"), "shape");
+    nano_d = (size_t)json_integer_value(json_array_get(heads, 3));
+    nano_c = NANO_H * nano_d;
     return file;
 }
 
@@ -634,9 +635,7 @@ static void nano_steps(const char *kv, const char *folder, const json_t *file) {
     rig_close(&r);
 }
 
-static void test_nano_tensors(void **state) {
-    (void)state;
-    const char *folder = nano_folder();
+static void nano_tensors_of(const char *folder) {
     json_t *file = nano_json(folder);
     nano_worst = 0;
     for (size_t i = 0; i < COUNT(strategies); i++) {
@@ -648,15 +647,20 @@ static void test_nano_tensors(void **state) {
     json_decref(file);
 }
 
-/* ---- sorting: 729 prompts and their answers -------------------------------------------------- */
+static void test_nano_tensors(void **state) {
+    (void)state;
+    for_trained(nano_tensors_of);
+}
+
+/* ---- 729 prompts and their answers ----------------------------------------------------------- */
 
 enum { DIGITS = 6, PROMPTS = 729 };
 
-typedef struct sorting {
+typedef struct answers {
     int32_t prompt[PROMPTS][DIGITS], answer[PROMPTS][DIGITS];
-} sorting;
+} answers;
 
-static void read_sorting(sorting *s, const char *folder) {
+static void read_answers(answers *s, const char *folder) {
     char path[450], line[100], prompt[8], answer[8];
     snprintf(path, sizeof path, "%s/greedy.tsv", folder);
     FILE *f = fopen(path, "r");
@@ -674,8 +678,8 @@ static void read_sorting(sorting *s, const char *folder) {
 }
 
 /* Some prompts, from number `from` on, side by side in one run. */
-static void sort_batch(rig *r, const sorting *all, const char *kv, bool arena, int from,
-                       uint32_t batch) {
+static void answer_batch(rig *r, const answers *all, const char *kv, bool arena, int from,
+                         uint32_t batch) {
     mt_engine_options o = options_of(kv, batch, DIGITS, 2 * DIGITS - 1, arena);
     const mt_generation g = { .stop = -1 };
     int32_t *ids = malloc(batch * DIGITS * sizeof *ids);
@@ -689,24 +693,28 @@ static void sort_batch(rig *r, const sorting *all, const char *kv, bool arena, i
     free(ids);
 }
 
-static void test_nano_greedy(void **state) {
-    (void)state;
+static void nano_greedy_of(const char *folder) {
     static const char *const some[] = { "concat", "concat-tuple", "static", "doubling:3",
                                         "paged:5" };
-    static sorting all;
-    setup s = { .real = true, .folder = nano_folder(), .policy = "torch", .unheard = true };
+    static answers all;
+    setup s = { .real = true, .folder = folder, .policy = "torch", .unheard = true };
     rig r;
-    read_sorting(&all, s.folder);
+    read_answers(&all, s.folder);
     rig_open(&r, &s);
     must(mt_model_load(&r.model, r.ck, mt_checkpoint_config(r.ck), r.alloc, r.device, 1, NULL, NULL,
                        &r.err),
          &r.err);
     for (size_t k = 0; k < COUNT(some); k++)
         for (int i = 0; i < PROMPTS; i += quick() ? 81 : 1)
-            sort_batch(&r, &all, some[k], (k + (size_t)i) % 2 == 1, i, 1);
+            answer_batch(&r, &all, some[k], (k + (size_t)i) % 2 == 1, i, 1);
     for (size_t k = 0; k < COUNT(strategies); k++)
-        sort_batch(&r, &all, strategies[k], k % 2 == 0, 0, quick() ? 20 : PROMPTS);
+        answer_batch(&r, &all, strategies[k], k % 2 == 0, 0, quick() ? 20 : PROMPTS);
     rig_close(&r);
+}
+
+static void test_nano_greedy(void **state) {
+    (void)state;
+    for_trained(nano_greedy_of);
 }
 
 /* ---- bytes: every row of a run --------------------------------------------------------------- */

@@ -1,9 +1,10 @@
 /* test_tokenizer.c - tests of engine/text/tokenizer.h and of its parts, pretokenize.h and bpe.h.
  *
  * Most run on a tiny vocabulary, written to a temporary folder: 256 symbols of one byte, a dozen
- * merges whose ranks are not in the order a trainer would give, and <|endoftext|>. Those of GPT-2's
- * own vocabulary read the shared data, in the folder MEMTRACE_SHARED (default ../shared), and are
- * skipped where it is not there. Random cases have fixed seeds. */
+ * merges whose ranks are not in the order a trainer would give, and <|endoftext|>. Others read a
+ * whole vocabulary and what another program made of texts with it: tests/recordings/bpe, and
+ * GPT-2's own in the folder MEMTRACE_SHARED (default ../shared) where that is there. Random cases
+ * have fixed seeds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -900,42 +901,57 @@ static void names_a_missing_file(void **state) {
     assert_non_null(strstr(err.text, path));
 }
 
-/* ---- the shared data ------------------------------------------------------------------------- */
+/* ---- whole vocabularies ----------------------------------------------------------------------- */
 
-static char *shared_path(const char *name, char path[512]) {
-    const char *shared = getenv("MEMTRACE_SHARED");
-    snprintf(path, 512, "%s/data/%s", shared != NULL ? shared : "../shared", name);
+/* A vocabulary, and what another program made of texts with it. The first is our own; the second is
+ * GPT-2's, of the shared data, where that is there. */
+typedef struct recorded {
+    const char *vocab, *merges, *golden, *text, *tokens;
+    int32_t size;
+    int rows;   /* of golden */
+    size_t ids; /* in tokens */
+} recorded;
+
+static const recorded sets[] = {
+    { "tests/recordings/bpe/vocab.json", "tests/recordings/bpe/merges.txt",
+      "tests/recordings/bpe/golden.tsv", "tests/recordings/bpe/text.txt",
+      "tests/recordings/bpe/tokens.u16", 1000, 69, 8646 },
+    { "%s/data/gpt2-bpe/encoder.json", "%s/data/gpt2-bpe/vocab.bpe", "%s/data/gpt2-bpe/golden.tsv",
+      "%s/data/tinyshakespeare/input.txt", "%s/data/tinyshakespeare/tokens.u16", 50257, 67,
+      338025 },
+};
+
+static const char *place(const char *pattern, char path[512]) {
+    const char *shared = getenv("MEMTRACE_SHARED"), *rest = strchr(pattern, '/');
+    if (*pattern != '%')
+        return pattern;
+    snprintf(path, 512, "%s%s", shared != NULL ? shared : "../shared", rest);
     return path;
 }
 
-/* Skips the test, and says so, where a file of the shared data is not there. */
-static void need_shared(const char *name) {
-    char path[512];
-    if (access(shared_path(name, path), R_OK) == 0)
-        return;
-    print_message("skipped: %s is not there\n", path);
-    skip();
-}
-
-static char *read_shared(const char *name, size_t *n) {
-    char path[512], *text = read_file(shared_path(name, path), n);
+static char *read_recorded(const char *pattern, size_t *n) {
+    char path[512], *text = read_file(place(pattern, path), n);
     assert_non_null(text);
     return text;
 }
 
-static mt_tokenizer *open_gpt2(void) {
-    char vocab[512], merges_path[512];
-    mt_tokenizer *t;
-    mt_error err;
-    need_shared("gpt2-bpe/encoder.json");
-    need_shared("gpt2-bpe/vocab.bpe");
-    shared_path("gpt2-bpe/encoder.json", vocab);
-    shared_path("gpt2-bpe/vocab.bpe", merges_path);
-    if (mt_tokenizer_open(&t, vocab, merges_path, &err) != MT_OK)
-        fail_msg("%s", err.text);
-    assert_int_equal(mt_tokenizer_size(t), 50257);
-    assert_int_equal(mt_tokenizer_end_of_text(t), 50256);
-    return t;
+/* Calls test with each vocabulary that is there. */
+static void for_vocabularies(void (*test)(mt_tokenizer *t, const recorded *r)) {
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const recorded *r = &sets[i];
+        char vocab[512], merges_path[512];
+        mt_tokenizer *t;
+        mt_error err;
+        if (i > 0 && access(place(r->vocab, vocab), R_OK) != 0)
+            continue;
+        if (mt_tokenizer_open(&t, place(r->vocab, vocab), place(r->merges, merges_path), &err) !=
+            MT_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(mt_tokenizer_size(t), r->size);
+        assert_int_equal(mt_tokenizer_end_of_text(t), r->size - 1);
+        test(t, r);
+        mt_tokenizer_close(t);
+    }
 }
 
 /* Reads hex digits up to the tab and steps past it; the number of bytes. */
@@ -963,31 +979,27 @@ static void check_golden_line(mt_tokenizer *t, const char *line) {
     check_decode(t, ids, count, text, n);
 }
 
-static void golden_rows_are_equal(void **state) {
-    (void)state;
-    need_shared("gpt2-bpe/golden.tsv");
-    mt_tokenizer *t = open_gpt2();
+static void golden_rows_of(mt_tokenizer *t, const recorded *r) {
     size_t n;
-    char *rows = read_shared("gpt2-bpe/golden.tsv", &n);
+    char *rows = read_recorded(r->golden, &n);
     int count = 0;
     for (char *line = rows; *line != '\0'; line = strchr(line, '\n') + 1, count++)
         check_golden_line(t, line);
-    assert_int_equal(count, 67);
+    assert_int_equal(count, r->rows);
     free(rows);
-    mt_tokenizer_close(t);
 }
 
-static void tinyshakespeare_is_equal(void **state) {
+static void golden_rows_are_equal(void **state) {
     (void)state;
-    need_shared("tinyshakespeare/input.txt");
-    need_shared("tinyshakespeare/tokens.u16");
-    mt_tokenizer *t = open_gpt2();
+    for_vocabularies(golden_rows_of);
+}
+
+static void text_of(mt_tokenizer *t, const recorded *r) {
     size_t n, bytes;
-    char *text = read_shared("tinyshakespeare/input.txt", &n);
-    char *tokens = read_shared("tinyshakespeare/tokens.u16", &bytes);
+    char *text = read_recorded(r->text, &n), *tokens = read_recorded(r->tokens, &bytes);
     int32_t *ids = malloc(bytes / 2 * sizeof *ids);
     assert_non_null(ids);
-    assert_int_equal(bytes / 2, 338025);
+    assert_int_equal(bytes / 2, r->ids);
     for (size_t i = 0; i < bytes / 2; i++)
         ids[i] = (unsigned char)tokens[2 * i] | (unsigned char)tokens[2 * i + 1] << 8;
     check_ids(t, text, n, ids, bytes / 2);
@@ -995,14 +1007,21 @@ static void tinyshakespeare_is_equal(void **state) {
     free(text);
     free(tokens);
     free(ids);
-    mt_tokenizer_close(t);
 }
 
-static void any_bytes_round_trip_in_gpt2(void **state) {
+static void whole_texts_are_equal(void **state) {
     (void)state;
-    mt_tokenizer *t = open_gpt2();
+    for_vocabularies(text_of);
+}
+
+static void round_trips_of(mt_tokenizer *t, const recorded *r) {
+    (void)r;
     check_random_round_trips(t, 5000);
-    mt_tokenizer_close(t);
+}
+
+static void any_bytes_round_trip_in_vocabularies(void **state) {
+    (void)state;
+    for_vocabularies(round_trips_of);
 }
 
 int main(void) {
@@ -1026,8 +1045,8 @@ int main(void) {
         cmocka_unit_test(long_symbols_are_cut_between_characters),
         cmocka_unit_test(names_a_missing_file),
         cmocka_unit_test(golden_rows_are_equal),
-        cmocka_unit_test(tinyshakespeare_is_equal),
-        cmocka_unit_test(any_bytes_round_trip_in_gpt2),
+        cmocka_unit_test(whole_texts_are_equal),
+        cmocka_unit_test(any_bytes_round_trip_in_vocabularies),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, make_folder, remove_folder);
 }
