@@ -52,6 +52,17 @@ int mt_open_read(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
+mt_status mt_open_status(int code) {
+    static const int path_is_wrong[] = { ENOENT, ENOTDIR, EISDIR, EACCES, ENAMETOOLONG,
+                                         ELOOP,  ENXIO,   ENODEV, EPERM,  EBADF };
+    if (code == EINTR)
+        return MT_INTERRUPTED;
+    for (size_t i = 0; i < sizeof path_is_wrong / sizeof *path_is_wrong; i++)
+        if (code == path_is_wrong[i])
+            return MT_BAD;
+    return MT_FAILED;
+}
+
 int mt_open_write(const char *path) {
     int fd, patience = 0;
     struct stat status;

@@ -8,11 +8,17 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/status.h"
+
 /* Each returns -1 when it fails, with errno: EINTR when the program is asked to stop.
  *
  * Opens a file for reading. "-" and /dev/stdin are standard input, and /dev/fd/N the open file N,
  * with its position; closing it leaves those as they are. */
 int mt_open_read(const char *path);
+
+/* What a failure to open or read means: the path is wrong (MT_BAD), the system cannot (MT_FAILED),
+ * or the program is asked to stop (MT_INTERRUPTED). */
+mt_status mt_open_status(int code);
 
 /* Opens what exists and is no plain file for writing, a FIFO when somebody reads it. */
 int mt_open_write(const char *path);

@@ -52,11 +52,8 @@ static mt_status refill(mt_input *in, bool *end, mt_error *err) {
         in->at = in->used = 0;
     ssize_t n = mt_read(in->fd, in->packed + in->used, BUFFER - in->used);
     if (n < 0)
-        return mt_fail(err,
-                       errno == EINTR    ? MT_INTERRUPTED
-                       : errno == EISDIR ? MT_BAD
-                                         : MT_FAILED,
-                       "%s: cannot be read: %s", in->name, strerror(errno));
+        return mt_fail(err, mt_open_status(errno), "%s: cannot be read: %s", in->name,
+                       strerror(errno));
     *end = n == 0;
     in->used += (size_t)n;
     return MT_OK;
@@ -89,9 +86,9 @@ mt_status mt_input_open(mt_input **out, const char *path, uint64_t limit, mt_err
     }
     in->limit = limit;
     in->fd = mt_open_read(path);
-    mt_status status =
-        in->fd >= 0 ? open_decoder(in, err)
-                    : mt_fail(err, MT_BAD, "%s: cannot be opened: %s", name, strerror(errno));
+    mt_status status = in->fd >= 0 ? open_decoder(in, err)
+                                   : mt_fail(err, mt_open_status(errno), "%s: cannot be opened: %s",
+                                             name, strerror(errno));
     if (status != MT_OK) {
         mt_input_close(in);
         return status;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/size.h"
 #include "base/text.h"
 
@@ -32,7 +33,8 @@ mt_status mt_mapped_open(mt_mapped *m, const char *path, mt_error *err) {
     mt_printable_path(m->label, sizeof m->label, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
     if (fd < 0)
-        return mt_fail(err, MT_BAD, "%s: cannot be opened: %s", m->label, strerror(errno));
+        return mt_fail(err, mt_open_status(errno), "%s: cannot be opened: %s", m->label,
+                       strerror(errno));
     mt_status status = map_descriptor(m, fd, err);
     close(fd);
     return status;

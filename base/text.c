@@ -17,7 +17,12 @@ static bool continues(const char *text, size_t n) {
 size_t mt_utf8(const char *text, size_t n, uint32_t *code) {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     unsigned char first = (unsigned char)text[0];
-    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    size_t length = first < 0x80   ? 1
+                    : first < 0xc2 ? 0
+                    : first < 0xe0 ? 2
+                    : first < 0xf0 ? 3
+                    : first < 0xf5 ? 4
+                                   : 0;
     if (length == 0 || length > n || !continues(text + 1, length - 1))
         return 0;
     uint32_t c = length == 1 ? first : first & (0x7fu >> length);

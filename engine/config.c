@@ -259,13 +259,13 @@ static mt_status read_object(const source *s, mt_config *c, mt_error *err) {
 }
 
 static mt_status read_file(const mt_mapped *file, mt_config *c, mt_error *err) {
-    json_t *object;
+    mt_json_tree tree;
     if (file->size > CONFIG_FILE_MOST)
         return mt_fail(err, MT_BAD, "%s: %llu bytes, expected a config.json of at most %d",
                        file->label, (unsigned long long)file->size, CONFIG_FILE_MOST);
-    MT_TRY(mt_json_object(&object, file->label, file->data, file->size, 0, err));
-    mt_status status = read_object(&(source){ file->label, object }, c, err);
-    json_decref(object);
+    MT_TRY(mt_json_read(&tree, file->label, file->data, file->size, 0, err));
+    mt_status status = read_object(&(source){ file->label, tree.root }, c, err);
+    mt_json_free(&tree);
     return status;
 }
 

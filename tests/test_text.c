@@ -56,6 +56,10 @@ static void test_utf8_cut(void **state) {
         char pair[] = { (char)first, 'a', 'a', 'a' };
         assert_int_equal(mt_utf8(pair, 4, NULL), 0);
     }
+    for (int first = 0xf5; first < 0x100; first++) { /* followed by what would continue it */
+        char long_form[] = { (char)first, (char)0xbf, (char)0x80, (char)0xbf };
+        assert_int_equal(mt_utf8(long_form, 4, NULL), 0);
+    }
 }
 
 /* ---- printable text -------------------------------------------------------------------------- */

@@ -224,15 +224,15 @@ static mt_status header_length(const mt_mapped *file, uint64_t *length, mt_error
 
 static mt_status read_header(mt_safetensors *f, mt_error *err) {
     uint64_t length = 0;
-    json_t *header;
+    mt_json_tree header;
     MT_TRY(header_length(&f->file, &length, err));
     const unsigned char *text = f->file.data + LENGTH_BYTES;
     if (length > 0 && text[0] != '{')
         return mt_fail(err, MT_BAD, "%s: byte 8: 0x%02x, expected { as a header begins",
                        f->file.label, text[0]);
-    MT_TRY(mt_json_object(&header, f->file.label, text, length, LENGTH_BYTES, err));
-    mt_status status = read_tensors(f, header, LENGTH_BYTES + length, err);
-    json_decref(header);
+    MT_TRY(mt_json_read(&header, f->file.label, text, length, LENGTH_BYTES, err));
+    mt_status status = read_tensors(f, header.root, LENGTH_BYTES + length, err);
+    mt_json_free(&header);
     if (status != MT_OK)
         return status;
     qsort(f->tensor, f->count, sizeof *f->tensor, by_offset);

@@ -1,7 +1,5 @@
 /* bpe.c - see bpe.h.
  *
- * The merges are an open-addressing hash table from a pair of ids to rank and merged id.
- *
  * A short piece is merged as the rule says, by scanning: its cost grows with the square of the
  * length. A long piece is a linked list of ids beside a heap of its pairs, ordered by rank, then
  * place. One round takes all pairs of the lowest rank off the heap before it merges any, because a
@@ -15,100 +13,71 @@
 #define NO_RANK     UINT32_MAX
 #define NONE        SIZE_MAX
 
+/* ------------------------------------------------------------------------------ the table */
+
 typedef struct merge {
-    int32_t left; /* -1: the slot is free */
-    int32_t right;
-    uint32_t rank;
+    uint32_t rank; /* NO_RANK: the pair has no merge */
     int32_t merged;
 } merge;
 
-struct mt_merges {
-    merge *slot; /* [mask + 1], a power of two */
-    size_t mask;
-    size_t count; /* slots in use */
-};
-
-/* ---- the table ------------------------------------------------------------------------------- */
-
-mt_merges *mt_merges_new(size_t count) {
-    size_t slots = 16;
-    if (count > MT_MERGES_MAX)
-        return NULL;
-    while (slots < 2 * count)
-        slots *= 2;
-    mt_merges *m = calloc(1, sizeof *m);
-    if (m == NULL || (m->slot = malloc(slots * sizeof *m->slot)) == NULL) {
-        free(m);
-        return NULL;
-    }
-    m->mask = slots - 1;
-    for (size_t i = 0; i < slots; i++)
-        m->slot[i].left = -1;
-    return m;
+static uint64_t pair_of(int32_t left, int32_t right) {
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-void mt_merges_free(mt_merges *m) {
-    if (m == NULL)
-        return;
-    free(m->slot);
-    free(m);
+static merge merge_of(const mt_merges *m, int32_t left, int32_t right) {
+    const uint64_t *value = mt_map_find(&m->of, pair_of(left, right));
+    return value == NULL ? (merge){ NO_RANK, -1 }
+                         : (merge){ (uint32_t)(*value >> 32), (int32_t)(uint32_t)*value };
 }
 
-/* The slot of the pair, or the free one where it belongs. */
-static merge *find(const mt_merges *m, int32_t left, int32_t right) {
-    uint64_t hash = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
-    for (size_t i = (hash >> 32) & m->mask;; i = (i + 1) & m->mask) {
-        merge *e = &m->slot[i];
-        if (e->left == -1 || (e->left == left && e->right == right))
-            return e;
-    }
+bool mt_merges_has(const mt_merges *m, int32_t left, int32_t right) {
+    return merge_of(m, left, right).rank != NO_RANK;
 }
 
 bool mt_merges_add(mt_merges *m, int32_t left, int32_t right, int32_t merged) {
-    merge *e = find(m, left, right);
-    if (e->left != -1)
-        return false;
-    *e = (merge){ left, right, (uint32_t)m->count++, merged };
-    return true;
+    return mt_map_set(&m->of, pair_of(left, right), (uint64_t)m->of.count << 32 | (uint32_t)merged);
 }
 
-/* The merge of the pair, NULL when it has none. */
-static const merge *merge_of(const mt_merges *m, int32_t left, int32_t right) {
-    const merge *e = find(m, left, right);
-    return e->left != -1 ? e : NULL;
+void mt_merges_free(mt_merges *m) {
+    mt_map_free(&m->of);
 }
 
-/* ---- short pieces ---------------------------------------------------------------------------- */
+/* --------------------------------------------------------------------------- short pieces */
 
-/* The merge of lowest rank in ids, NULL when there is none. */
-static const merge *lowest(const mt_merges *m, const int32_t *ids, size_t n) {
-    const merge *best = NULL;
+/* Place of the pair of lowest rank in ids, NONE when none has a merge. */
+static size_t lowest(const mt_merges *m, const int32_t *ids, size_t n) {
+    size_t best = NONE;
+    uint32_t rank = NO_RANK;
     for (size_t i = 0; i + 1 < n; i++) {
-        const merge *e = merge_of(m, ids[i], ids[i + 1]);
-        if (e != NULL && (best == NULL || e->rank < best->rank))
-            best = e;
+        merge e = merge_of(m, ids[i], ids[i + 1]);
+        if (e.rank < rank) {
+            rank = e.rank;
+            best = i;
+        }
     }
     return best;
 }
 
 /* Merges every occurrence of the pair from left to right; the new number of ids. */
-static size_t merge_all(const merge *e, int32_t *ids, size_t n) {
+static size_t merge_all(int32_t left, int32_t right, int32_t merged, int32_t *ids, size_t n) {
     size_t kept = 0;
     for (size_t i = 0; i < n; kept++) {
-        bool pair = i + 1 < n && ids[i] == e->left && ids[i + 1] == e->right;
-        ids[kept] = pair ? e->merged : ids[i];
+        bool pair = i + 1 < n && ids[i] == left && ids[i + 1] == right;
+        ids[kept] = pair ? merged : ids[i];
         i += pair ? 2 : 1;
     }
     return kept;
 }
 
 static size_t merge_short(const mt_merges *m, int32_t *ids, size_t n) {
-    for (const merge *e; (e = lowest(m, ids, n)) != NULL;)
-        n = merge_all(e, ids, n);
+    for (size_t i; (i = lowest(m, ids, n)) != NONE;) {
+        int32_t left = ids[i], right = ids[i + 1];
+        n = merge_all(left, right, merge_of(m, left, right).merged, ids, n);
+    }
     return n;
 }
 
-/* ---- a heap of (rank, place) ----------------------------------------------------------------- */
+/* ------------------------------------------------------------------- a heap of (rank, place) */
 
 #define PLACE_BITS 40 /* a rank has 24 bits: MT_MERGES_MAX */
 
@@ -152,7 +121,7 @@ static uint64_t heap_pop(heap *h) {
     return least;
 }
 
-/* ---- long pieces ----------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------- long pieces */
 
 typedef struct node {
     size_t previous, next; /* places, NONE at the ends */
@@ -180,11 +149,9 @@ static void rank_pair(chain *c, size_t place) {
     a->rank = NO_RANK;
     if (a->next == NONE)
         return;
-    const merge *e = merge_of(c->merges, a->id, c->node[a->next].id);
-    if (e == NULL)
-        return;
-    a->rank = e->rank;
-    heap_push(&c->pairs, pair_key(e->rank, place));
+    a->rank = merge_of(c->merges, a->id, c->node[a->next].id).rank;
+    if (a->rank != NO_RANK)
+        heap_push(&c->pairs, pair_key(a->rank, place));
 }
 
 static bool chain_make(chain *c, const mt_merges *m, const int32_t *ids, size_t n) {
@@ -208,7 +175,7 @@ static bool chain_make(chain *c, const mt_merges *m, const int32_t *ids, size_t 
 /* Merges the pair that begins at a place, and ranks the two pairs this forms. */
 static void merge_at(chain *c, size_t place) {
     node *a = &c->node[place], *b = &c->node[a->next];
-    a->id = merge_of(c->merges, a->id, b->id)->merged;
+    a->id = merge_of(c->merges, a->id, b->id).merged;
     a->next = b->next;
     b->rank = NO_RANK;
     if (a->next != NONE)

@@ -9,16 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/map.h"
+
 #define MT_MERGES_MAX ((size_t)1 << 24)
 
-typedef struct mt_merges mt_merges;
+/* All zero: no merges. */
+typedef struct mt_merges {
+    mt_map of; /* left << 32 | right -> rank << 32 | merged */
+} mt_merges;
 
-/* A table with room for count merges (at most MT_MERGES_MAX); NULL when there is no memory. */
-mt_merges *mt_merges_new(size_t count);
-void mt_merges_free(mt_merges *m); /* NULL is allowed */
+void mt_merges_free(mt_merges *m);
 
-/* Adds the next merge: left, right -> merged. Its rank is the number of merges before it. Ids are
- * not negative. False, and nothing is added, when the pair has a merge already. */
+bool mt_merges_has(const mt_merges *m, int32_t left, int32_t right);
+
+/* Adds the next merge: left, right -> merged, of which there is none yet. Its rank is the number of
+ * merges before it, less than MT_MERGES_MAX. Ids are not negative. False when there is no memory.
+ */
 bool mt_merges_add(mt_merges *m, int32_t left, int32_t right, int32_t merged);
 
 /* Merges the *count ids of a piece in place and lowers *count. False when there is no memory; the

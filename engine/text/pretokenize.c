@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* White space, written out as Unicode has it and as GPT-2's tokenizers match it (checked against
  * three of them): PCRE2's \s has U+180E besides. U+001C to U+001F are symbols. */
 #define SPACES                                                                                     \
@@ -41,33 +43,10 @@ struct mt_pieces {
 
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
-static bool in(unsigned char byte, unsigned least, unsigned most) {
-    return byte >= least && byte <= most;
-}
-
-/* Bytes of the character at s, of which n > 0 bytes are there; 0 when s[0] begins none. The range
- * of the second byte keeps out overlong forms, surrogates and all above U+10FFFF. */
-static size_t character_length(const unsigned char *s, size_t n) {
-    if (s[0] < 0x80)
-        return 1;
-    if (in(s[0], 0xC2, 0xDF))
-        return n >= 2 && in(s[1], 0x80, 0xBF) ? 2 : 0;
-    if (in(s[0], 0xE0, 0xEF)) {
-        unsigned least = s[0] == 0xE0 ? 0xA0 : 0x80, most = s[0] == 0xED ? 0x9F : 0xBF;
-        return n >= 3 && in(s[1], least, most) && in(s[2], 0x80, 0xBF) ? 3 : 0;
-    }
-    if (in(s[0], 0xF0, 0xF4)) {
-        unsigned least = s[0] == 0xF0 ? 0x90 : 0x80, most = s[0] == 0xF4 ? 0x8F : 0xBF;
-        bool tail = n >= 4 && in(s[2], 0x80, 0xBF) && in(s[3], 0x80, 0xBF);
-        return tail && in(s[1], least, most) ? 4 : 0;
-    }
-    return 0;
-}
-
 /* Puts '!' in the place of every invalid byte. */
 static void replace_invalid(unsigned char *text, size_t n) {
     for (size_t i = 0; i < n;) {
-        size_t length = character_length(text + i, n - i);
+        size_t length = mt_utf8((const char *)text + i, n - i, NULL);
         if (length == 0) {
             text[i] = '!';
             length = 1;
@@ -88,7 +67,7 @@ mt_status mt_splitter_open(mt_splitter **out, mt_error *err) {
     *out = NULL;
     mt_splitter *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return mt_fail(err, MT_FAILED, "no host memory for the tokenizer's pattern");
+        return mt_no_memory(err, "the tokenizer's pattern");
     int code;
     PCRE2_SIZE at;
     s->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
@@ -124,7 +103,7 @@ mt_status mt_pieces_open(mt_pieces **out, const mt_splitter *s, const char *text
     }
     if (p == NULL || p->text == NULL || p->match == NULL) {
         mt_pieces_close(p);
-        return mt_fail(err, MT_FAILED, "no host memory to split %zu bytes of text", n);
+        return mt_no_memory(err, "splitting text");
     }
     if (n > 0)
         memcpy(p->text, text, n);

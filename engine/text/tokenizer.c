@@ -8,19 +8,22 @@
  * Encoding: pretokenize.h cuts the text, each byte of a piece becomes an id, bpe.h merges them. */
 #include "engine/text/tokenizer.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/input.h"
+#include "base/json_file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "engine/text/bpe.h"
 #include "engine/text/pretokenize.h"
 
-#define IDS_MAX 16777216 /* ids are below this, which is also the largest vocabulary of a model */
+#define IDS_MAX        16777216 /* ids are below this, the largest vocabulary of a model too */
+#define FILE_MOST      ((uint64_t)1 << 30)
+#define LINE_MAX_BYTES ((size_t)1 << 20) /* of merges.txt */
 
 static const char end_of_text[] = "<|endoftext|>";
 
@@ -35,82 +38,17 @@ struct mt_tokenizer {
     unsigned char *bytes;  /* those of all tokens, one after another */
     int32_t byte_ids[256]; /* of the tokens of one byte */
     int32_t end_of_text;   /* -1: none */
-    mt_merges *merges;
+    mt_merges merges;
     mt_splitter *splitter;
 };
 
-static mt_status no_memory(const char *what, mt_error *err) {
-    return mt_fail(err, MT_FAILED, "no host memory for %s", what);
+/* The beginning of a symbol or a line, for a message. */
+#define SHOWN 84
+static const char *shown(char buffer[SHOWN], const char *s, size_t n) {
+    return mt_printable(buffer, SHOWN, s, n);
 }
 
-/* ---- text for messages ----------------------------------------------------------------------- */
-
-typedef struct shown {
-    char text[96];
-} shown;
-
-/* The beginning of s on one line: control characters become '?', and no character is cut. */
-static shown show(const char *s, size_t n) {
-    shown out;
-    size_t kept = n < 80 ? n : 80;
-    while (kept < n && kept > 0 && ((unsigned char)s[kept] & 0xC0) == 0x80)
-        kept--;
-    for (size_t i = 0; i < kept; i++)
-        out.text[i] = (unsigned char)s[i] < 0x20 || s[i] == 0x7F ? '?' : s[i];
-    memcpy(out.text + kept, kept < n ? "..." : "", kept < n ? 4 : 1);
-    return out;
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-typedef struct file {
-    const char *path;
-    char *text; /* [n] and a 0 */
-    size_t n;
-} file;
-
-/* A path that names no readable file is the caller's error, all else is the system's. */
-static mt_status file_error(const char *path, const char *what, int code, mt_error *err) {
-    bool path_is_bad = code == ENOENT || code == ENOTDIR || code == EISDIR || code == EACCES ||
-                       code == ENAMETOOLONG || code == ELOOP;
-    return mt_fail(err, path_is_bad ? MT_BAD : MT_FAILED, "%s: cannot be %s: %s", path, what,
-                   strerror(code));
-}
-
-/* Reads the rest of an open file; f->text is the caller's to free, also after a failure. */
-static mt_status read_all(FILE *in, file *f, mt_error *err) {
-    for (size_t capacity = 0, got = 1; got > 0; f->n += got) {
-        if (capacity - f->n < 2) {
-            capacity = capacity > 0 ? 2 * capacity : (size_t)1 << 16;
-            char *larger = realloc(f->text, capacity);
-            if (larger == NULL)
-                return no_memory(f->path, err);
-            f->text = larger;
-        }
-        errno = 0;
-        got = fread(f->text + f->n, 1, capacity - f->n - 1, in);
-    }
-    if (ferror(in))
-        return file_error(f->path, "read", errno, err);
-    f->text[f->n] = '\0';
-    return f->n > 0 ? MT_OK : mt_fail(err, MT_BAD, "%s: the file is empty", f->path);
-}
-
-static mt_status file_read(const char *path, file *f, mt_error *err) {
-    *f = (file){ .path = path };
-    FILE *in = fopen(path, "rb");
-    if (in == NULL)
-        return file_error(path, "opened", errno, err);
-    mt_status status = read_all(in, f, err);
-    fclose(in);
-    if (status != MT_OK) {
-        free(f->text);
-        f->text = NULL;
-    }
-    return status;
-}
-
-/* ---- symbols --------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- symbols */
 
 #define CODES 324 /* code points of the symbols are below 256 + 68 */
 
@@ -132,24 +70,14 @@ static alphabet alphabet_make(void) {
     return a;
 }
 
-/* The code point of one or two bytes at *s, which moves past it; one that is longer in UTF-8 is no
- * symbol and gives CODES. s is valid UTF-8. */
-static int next_code(const char **s) {
-    unsigned char first = (unsigned char)*(*s)++;
-    if (first < 0x80)
-        return first;
-    if (first >= 0xE0)
-        return CODES;
-    return (first & 0x1F) << 6 | ((unsigned char)*(*s)++ & 0x3F);
-}
-
-/* Writes the bytes that n bytes of symbols stand for; false when one is outside the alphabet. */
+/* Writes the bytes that n bytes of symbols, valid UTF-8, stand for; false when one is outside the
+ * alphabet. */
 static bool symbols_to_bytes(const alphabet *a, const char *s, size_t n, unsigned char *bytes,
                              size_t *length) {
-    const char *end = s + n;
+    uint32_t code = CODES;
     *length = 0;
-    while (s < end) {
-        int code = next_code(&s);
+    for (const char *end = s + n; s < end;) {
+        s += mt_utf8(s, (size_t)(end - s), &code);
         if (code >= CODES || a->byte[code] < 0)
             return false;
         bytes[(*length)++] = (unsigned char)a->byte[code];
@@ -157,35 +85,20 @@ static bool symbols_to_bytes(const alphabet *a, const char *s, size_t n, unsigne
     return true;
 }
 
-/* ---- vocab.json ------------------------------------------------------------------------------ */
-
-static mt_status parse_vocabulary(const file *f, json_t **out, mt_error *err) {
-    json_error_t e;
-    *out = json_loadb(f->text, f->n, JSON_REJECT_DUPLICATES, &e);
-    if (*out == NULL) {
-        if (e.line < 0 || json_error_code(&e) == json_error_out_of_memory)
-            return no_memory("the vocabulary", err);
-        return mt_fail(err, MT_BAD, "%s: line %d, column %d: bad JSON: %s", f->path, e.line,
-                       e.column, show(e.text, strlen(e.text)).text);
-    }
-    if (json_is_object(*out) && json_object_size(*out) > 0)
-        return MT_OK;
-    json_decref(*out);
-    *out = NULL;
-    return mt_fail(err, MT_BAD, "%s: expected a JSON object of symbols and their ids", f->path);
-}
+/* ------------------------------------------------------------------------------- vocab.json */
 
 /* Checks one id, and raises *size (largest id + 1) and *bytes (of all symbols) by its entry. */
 static mt_status check_id(const char *path, const char *key, size_t n, const json_t *value,
                           size_t *size, size_t *bytes, mt_error *err) {
+    char text[SHOWN];
     if (!json_is_integer(value))
         return mt_fail(err, MT_BAD, "%s: the id of \"%s\" is not an integer", path,
-                       show(key, n).text);
+                       shown(text, key, n));
     json_int_t id = json_integer_value(value);
     if (id < 0 || id >= IDS_MAX)
         return mt_fail(err, MT_BAD,
                        "%s: the id of \"%s\" is %" JSON_INTEGER_FORMAT ", expected 0 to %d", path,
-                       show(key, n).text, id, IDS_MAX - 1);
+                       shown(text, key, n), id, IDS_MAX - 1);
     *size = (size_t)id >= *size ? (size_t)id + 1 : *size;
     *bytes += n;
     return MT_OK;
@@ -201,22 +114,23 @@ static mt_status size_tokens(mt_tokenizer *t, const char *path, json_t *vocab, m
     t->tokens = calloc(t->size, sizeof *t->tokens);
     t->bytes = malloc(bytes + 1);
     if (t->tokens == NULL || t->bytes == NULL)
-        return no_memory("the vocabulary", err);
+        return mt_no_memory(err, "the vocabulary");
     return MT_OK;
 }
 
 /* Writes the bytes of one token to *at and moves it past them. */
 static mt_status fill_token(const alphabet *a, const char *path, const char *key, size_t n,
                             token *slot, unsigned char **at, mt_error *err) {
+    char text[SHOWN];
     size_t length;
     if (slot->bytes != NULL)
         return mt_fail(err, MT_BAD, "%s: the id of \"%s\" is also that of another symbol", path,
-                       show(key, n).text);
+                       shown(text, key, n));
     if (n == 0)
         return mt_fail(err, MT_BAD, "%s: there is an empty symbol", path);
     if (!symbols_to_bytes(a, key, n, *at, &length))
         return mt_fail(err, MT_BAD, "%s: \"%s\" has a character that stands for no byte", path,
-                       show(key, n).text);
+                       shown(text, key, n));
     *slot = (token){ *at, length };
     *at += length;
     return MT_OK;
@@ -263,34 +177,17 @@ static mt_status read_tokens(mt_tokenizer *t, const char *path, json_t *vocab, m
     return find_bytes(t, &a, path, vocab, err);
 }
 
-/* ---- merges.txt ------------------------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------- merges.txt */
 
-/* One line of the file, without its end. */
-typedef struct line {
+typedef struct merge_line {
     const char *path;
-    size_t number; /* from 1 */
-    const char *text;
-    size_t n;
-} line;
+    mt_line line;
+} merge_line;
 
-/* Steps to the next line; false at the end of the file. */
-static bool next_line(const file *f, size_t *at, line *l) {
-    if (*at >= f->n)
-        return false;
-    l->path = f->path;
-    l->number++;
-    l->text = f->text + *at;
-    const char *end = memchr(l->text, '\n', f->n - *at);
-    l->n = end != NULL ? (size_t)(end - l->text) : f->n - *at;
-    *at += l->n + 1;
-    if (l->n > 0 && l->text[l->n - 1] == '\r')
-        l->n--;
-    return true;
-}
-
-static mt_status bad_line(const line *l, const char *what, mt_error *err) {
-    return mt_fail(err, MT_BAD, "%s: line %zu: %s: \"%s\"", l->path, l->number, what,
-                   show(l->text, l->n).text);
+static mt_status bad_line(const merge_line *l, const char *what, mt_error *err) {
+    char text[SHOWN];
+    return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": %s: \"%s\"", l->path, l->line.number, what,
+                   shown(text, l->line.text, l->line.length));
 }
 
 /* The id of the symbols that left and right make together. */
@@ -298,7 +195,7 @@ static mt_status joined_id(json_t *vocab, const char *left, size_t left_n, const
                            size_t right_n, int32_t *id, mt_error *err) {
     char *joined = malloc(left_n + right_n);
     if (joined == NULL)
-        return no_memory("a merge", err);
+        return mt_no_memory(err, "a merge");
     memcpy(joined, left, left_n);
     memcpy(joined + left_n, right, right_n);
     *id = id_of(vocab, joined, left_n + right_n);
@@ -306,71 +203,76 @@ static mt_status joined_id(json_t *vocab, const char *left, size_t left_n, const
     return MT_OK;
 }
 
-static mt_status read_merge(mt_tokenizer *t, json_t *vocab, const line *l, mt_error *err) {
-    const char *space = memchr(l->text, ' ', l->n);
-    size_t left_n = space != NULL ? (size_t)(space - l->text) : 0;
-    const char *right = l->text + left_n + 1;
-    size_t right_n = space != NULL ? l->n - left_n - 1 : 0;
-    if (left_n == 0 || right_n == 0 || memchr(right, ' ', right_n) != NULL)
+static mt_status read_merge(mt_tokenizer *t, json_t *vocab, const merge_line *l, mt_error *err) {
+    const char *text = l->line.text, *space = strchr(text, ' ');
+    size_t left_n = space != NULL ? (size_t)(space - text) : 0;
+    const char *right = text + left_n + 1;
+    size_t right_n = space != NULL ? l->line.length - left_n - 1 : 0;
+    if (left_n == 0 || right_n == 0 || strchr(right, ' ') != NULL)
         return bad_line(l, "expected two symbols with one space between", err);
-    int32_t a = id_of(vocab, l->text, left_n), b = id_of(vocab, right, right_n), both = -1;
+    int32_t a = id_of(vocab, text, left_n), b = id_of(vocab, right, right_n), both = -1;
     if (a < 0 || b < 0)
         return bad_line(l, "a symbol is not in the vocabulary", err);
-    MT_TRY(joined_id(vocab, l->text, left_n, right, right_n, &both, err));
+    MT_TRY(joined_id(vocab, text, left_n, right, right_n, &both, err));
     if (both < 0)
         return bad_line(l, "what the merge makes is not in the vocabulary", err);
     if (both == t->end_of_text)
         return bad_line(l, "no merge may make the end of text", err);
-    if (!mt_merges_add(t->merges, a, b, both))
+    if (mt_merges_has(&t->merges, a, b))
         return bad_line(l, "the same merge is on a line before", err);
-    return MT_OK;
+    return mt_merges_add(&t->merges, a, b, both) ? MT_OK : mt_no_memory(err, "the merges");
 }
 
-static bool is_version(const line *l) {
-    static const char version[] = "#version";
-    return l->number == 1 && l->n >= sizeof version - 1 &&
-           memcmp(l->text, version, sizeof version - 1) == 0;
+static bool is_version(const mt_line *l) {
+    return l->number == 1 && strncmp(l->text, "#version", 8) == 0;
 }
 
-static mt_status read_merges(mt_tokenizer *t, json_t *vocab, const file *f, mt_error *err) {
-    line l = { 0 };
-    size_t lines = 0;
-    for (size_t at = 0; next_line(f, &at, &l);)
-        lines++;
-    if (lines > MT_MERGES_MAX)
-        return mt_fail(err, MT_BAD, "%s: %zu lines, expected at most %zu", f->path, lines,
-                       MT_MERGES_MAX);
-    t->merges = mt_merges_new(lines);
-    if (t->merges == NULL)
-        return no_memory("the merges", err);
-    l = (line){ 0 };
-    for (size_t at = 0; next_line(f, &at, &l);)
-        if (!is_version(&l))
+static void drop_return(mt_line *l) {
+    if (l->length > 0 && l->text[l->length - 1] == '\r')
+        l->text[--l->length] = '\0';
+}
+
+static mt_status read_merges(mt_tokenizer *t, json_t *vocab, const char *path, mt_input *in,
+                             mt_error *err) {
+    for (merge_line l = { .path = path };;) {
+        MT_TRY(mt_input_line(in, LINE_MAX_BYTES, &l.line, err));
+        if (l.line.text == NULL)
+            return l.line.number > 1 ? MT_OK : mt_fail(err, MT_BAD, "%s: the file is empty", path);
+        if (l.line.number > MT_MERGES_MAX)
+            return mt_fail(err, MT_BAD, "%s:%" PRIu64 ": expected at most %zu lines", path,
+                           l.line.number, MT_MERGES_MAX);
+        drop_return(&l.line);
+        if (!is_version(&l.line))
             MT_TRY(read_merge(t, vocab, &l, err));
-    return MT_OK;
+    }
 }
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------- open and close */
 
-static mt_status read_both(mt_tokenizer *t, const file *vocab, const file *merges, mt_error *err) {
-    json_t *json;
-    MT_TRY(parse_vocabulary(vocab, &json, err));
-    mt_status status = read_tokens(t, vocab->path, json, err);
+static mt_status read_both(mt_tokenizer *t, const char *vocab, const char *text, size_t n,
+                           const char *merges, mt_input *in, mt_error *err) {
+    mt_json_tree json;
+    MT_TRY(mt_json_read(&json, vocab, text, n, 0, err));
+    mt_status status =
+        json_object_size(json.root) > 0
+            ? read_tokens(t, vocab, json.root, err)
+            : mt_fail(err, MT_BAD, "%s: expected a JSON object of symbols and their ids", vocab);
     if (status == MT_OK)
-        status = read_merges(t, json, merges, err);
-    json_decref(json);
+        status = read_merges(t, json.root, merges, in, err);
+    mt_json_free(&json);
     return status;
 }
 
 static mt_status read_files(mt_tokenizer *t, const char *vocab, const char *merges, mt_error *err) {
-    file v, m;
-    MT_TRY(file_read(vocab, &v, err));
-    mt_status status = file_read(merges, &m, err);
-    if (status == MT_OK) {
-        status = read_both(t, &v, &m, err);
-        free(m.text);
-    }
-    free(v.text);
+    char *text;
+    size_t n;
+    mt_input *in = NULL;
+    MT_TRY(mt_input_read(vocab, FILE_MOST, &text, &n, err));
+    mt_status status = mt_input_open(&in, merges, FILE_MOST, err);
+    if (status == MT_OK)
+        status = read_both(t, vocab, text, n, merges, in, err);
+    mt_input_close(in);
+    free(text);
     return status;
 }
 
@@ -379,7 +281,7 @@ mt_status mt_tokenizer_open(mt_tokenizer **out, const char *vocab, const char *m
     *out = NULL;
     mt_tokenizer *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return no_memory("a tokenizer", err);
+        return mt_no_memory(err, "a tokenizer");
     mt_status status = mt_splitter_open(&t->splitter, err);
     if (status == MT_OK)
         status = read_files(t, vocab, merges, err);
@@ -406,7 +308,7 @@ static mt_status open_pair(mt_tokenizer **out, const char *folder, const char *v
     char *vocab = join_path(folder, vocab_name), *merges = join_path(folder, merges_name);
     mt_status status = MT_OK;
     if (vocab == NULL || merges == NULL)
-        status = no_memory("a path", err);
+        status = mt_no_memory(err, "a path");
     else if (access(vocab, F_OK) == 0 || access(merges, F_OK) == 0) {
         *found = true;
         status = mt_tokenizer_open(out, vocab, merges, err);
@@ -434,7 +336,7 @@ void mt_tokenizer_close(mt_tokenizer *t) {
     if (t == NULL)
         return;
     mt_splitter_close(t->splitter);
-    mt_merges_free(t->merges);
+    mt_merges_free(&t->merges);
     free(t->tokens);
     free(t->bytes);
     free(t);
@@ -448,7 +350,7 @@ int32_t mt_tokenizer_end_of_text(const mt_tokenizer *t) {
     return t->end_of_text;
 }
 
-/* ---- encode and decode ----------------------------------------------------------------------- */
+/* ----------------------------------------------------------------------- encode and decode */
 
 /* Ids of n bytes of text, cut by pieces, to ids, which has room for n of them. */
 static mt_status encode_pieces(const mt_tokenizer *t, mt_pieces *pieces, const char *text, size_t n,
@@ -458,8 +360,8 @@ static mt_status encode_pieces(const mt_tokenizer *t, mt_pieces *pieces, const c
         size_t length = end - start;
         for (size_t i = 0; i < length; i++)
             ids[*count + i] = t->byte_ids[(unsigned char)text[start + i]];
-        if (!mt_merges_apply(t->merges, ids + *count, &length))
-            return mt_fail(err, MT_FAILED, "no host memory to merge a piece of %zu bytes", length);
+        if (!mt_merges_apply(&t->merges, ids + *count, &length))
+            return mt_no_memory(err, "merging a piece of text");
         *count += length;
     }
     return MT_OK;
@@ -472,7 +374,7 @@ mt_status mt_tokenizer_encode(mt_tokenizer *t, const char *text, size_t n, int32
     *count = 0;
     int32_t *list = n < SIZE_MAX / sizeof *list ? malloc((n + 1) * sizeof *list) : NULL;
     if (list == NULL)
-        return mt_fail(err, MT_FAILED, "no host memory for the ids of %zu bytes of text", n);
+        return mt_no_memory(err, "the ids of the text");
     mt_status status = mt_pieces_open(&pieces, t->splitter, text, n, err);
     if (status == MT_OK) {
         status = encode_pieces(t, pieces, text, n, list, count, err);
@@ -499,7 +401,7 @@ static mt_status decoded_length(const mt_tokenizer *t, const int32_t *ids, size_
                            "ids are 0 to %zu",
                            ids[i], i, t->size - 1);
         if (!mt_add(*length, t->tokens[ids[i]].length, length))
-            return no_memory("the decoded text", err);
+            return mt_no_memory(err, "the decoded text");
     }
     return MT_OK;
 }
@@ -512,7 +414,7 @@ mt_status mt_tokenizer_decode(const mt_tokenizer *t, const int32_t *ids, size_t 
     MT_TRY(decoded_length(t, ids, count, &length, err));
     char *out = length < SIZE_MAX ? malloc((size_t)length + 1) : NULL;
     if (out == NULL)
-        return no_memory("the decoded text", err);
+        return mt_no_memory(err, "the decoded text");
     for (size_t i = 0; i < count; i++) {
         const token *a = &t->tokens[ids[i]];
         memcpy(out + *n, a->bytes, a->length);
