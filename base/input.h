@@ -42,8 +42,8 @@ typedef struct mt_line {
 } mt_line;
 
 /* The next line, which is the caller's to change and good until the next call. A line of more than
- * most bytes and one with a zero byte inside are MT_BAD, with "NAME:LINE: " before what is wrong.
- */
+ * most bytes and one with a zero byte inside are MT_BAD, with "NAME:LINE: " before what is
+ * wrong. */
 mt_status mt_input_line(mt_input *in, size_t most, mt_line *line, mt_error *err);
 
 /* Reads a whole file into *data (free() it), n bytes and a final 0. On failure *data is NULL. */

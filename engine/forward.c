@@ -10,10 +10,10 @@
  * until the next step's exist. */
 #include "engine/engine.h"
 
-#include "base/interrupt.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "base/interrupt.h"
 
 /* All activations of a pass. */
 typedef struct buffers {

@@ -8,9 +8,9 @@
  * run without graphs. */
 #include "engine/engine.h"
 
-#include "base/interrupt.h"
-
 #include <stdio.h>
+
+#include "base/interrupt.h"
 
 /* "static or doubling[:N]": the strategies that stay. */
 static const char *those_that_stay(char *text, size_t room) {

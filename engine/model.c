@@ -1,9 +1,9 @@
 /* model.c - see model.h. */
 #include "engine/model.h"
 
-#include "base/interrupt.h"
-
 #include <stdlib.h>
+
+#include "base/interrupt.h"
 
 #define STAGE_BYTES                                                                                \
     ((uint64_t)64 << 20) /* of host memory, for devices we cannot write to directly */

@@ -1,8 +1,8 @@
 /* internal.h - between the files of predict/, see gpt2.h.
  *
  * The verbs are pass_new, pass_drop and, for what lives during one call only, pass_scratch. After
- * the first refusal, or when someone interrupts the run, they do nothing, so that the model reads as
- * a recipe without checks: the run ends at the next row. */
+ * the first refusal, or when someone interrupts the run, they do nothing, so that the model reads
+ * as a recipe without checks: the run ends at the next row. */
 #ifndef MT_PREDICT_INTERNAL_H
 #define MT_PREDICT_INTERNAL_H
 

@@ -1,11 +1,11 @@
 /* pack.c - see pack.h. */
 #include "reports/pack.h"
 
-#include "base/interrupt.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/interrupt.h"
 
 #define ALL_ORDERS   8                 /* items up to which every order is tried */
 #define ORDER_PAIRS  UINT64_C(6000000) /* pairs that placing in one order may look at */

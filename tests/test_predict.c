@@ -206,8 +206,8 @@ static mt_status carry_out(const recorded_run *r, writer *w, mt_error *err) {
 
 /* ---- recordings ------------------------------------------------------------------------------ */
 
-/* Cuts the header off a recording and writes blanks for tabs. A run may end before its first row.
- */
+/* Cuts the header off a recording and writes blanks for tabs. A run may end before its first
+ * row. */
 static char *body_of(char *data, char *header, size_t room) {
     char *at = data;
     *header = '\0';

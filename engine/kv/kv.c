@@ -1,11 +1,11 @@
 /* kv.c - the list of strategies, and what they have in common. */
 #include "engine/kv/kv.h"
 
-#include "base/size.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/size.h"
 
 static const mt_kv_ops *const strategies[] = { &mt_kv_concat,   &mt_kv_concat_tuple, &mt_kv_static,
                                                &mt_kv_doubling, &mt_kv_paged,        &mt_kv_none };

@@ -13,7 +13,7 @@
 #define NO_RANK     UINT32_MAX
 #define NONE        SIZE_MAX
 
-/* ------------------------------------------------------------------------------ the table */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct merge {
     uint32_t rank; /* NO_RANK: the pair has no merge */
@@ -42,7 +42,7 @@ void mt_merges_free(mt_merges *m) {
     mt_map_free(&m->of);
 }
 
-/* --------------------------------------------------------------------------- short pieces */
+/* ---- short pieces ---------------------------------------------------------------------------- */
 
 /* Place of the pair of lowest rank in ids, NONE when none has a merge. */
 static size_t lowest(const mt_merges *m, const int32_t *ids, size_t n) {
@@ -77,7 +77,7 @@ static size_t merge_short(const mt_merges *m, int32_t *ids, size_t n) {
     return n;
 }
 
-/* ------------------------------------------------------------------- a heap of (rank, place) */
+/* ---- a heap of (rank, place) ----------------------------------------------------------------- */
 
 #define PLACE_BITS 40 /* a rank has 24 bits: MT_MERGES_MAX */
 
@@ -121,7 +121,7 @@ static uint64_t heap_pop(heap *h) {
     return least;
 }
 
-/* ---------------------------------------------------------------------------- long pieces */
+/* ---- long pieces ----------------------------------------------------------------------------- */
 
 typedef struct node {
     size_t previous, next; /* places, NONE at the ends */

@@ -23,8 +23,8 @@ void mt_merges_free(mt_merges *m);
 bool mt_merges_has(const mt_merges *m, int32_t left, int32_t right);
 
 /* Adds the next merge: left, right -> merged, of which there is none yet. Its rank is the number of
- * merges before it, less than MT_MERGES_MAX. Ids are not negative. False when there is no memory.
- */
+ * merges before it, less than MT_MERGES_MAX. Ids are not negative. False when there is no
+ * memory. */
 bool mt_merges_add(mt_merges *m, int32_t left, int32_t right, int32_t merged);
 
 /* Merges the *count ids of a piece in place and lowers *count. False when there is no memory; the

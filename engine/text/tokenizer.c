@@ -48,7 +48,7 @@ static const char *shown(char buffer[SHOWN], const char *s, size_t n) {
     return mt_printable(buffer, SHOWN, s, n);
 }
 
-/* ---------------------------------------------------------------------------------- symbols */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 #define CODES 324 /* code points of the symbols are below 256 + 68 */
 
@@ -85,7 +85,7 @@ static bool symbols_to_bytes(const alphabet *a, const char *s, size_t n, unsigne
     return true;
 }
 
-/* ------------------------------------------------------------------------------- vocab.json */
+/* ---- vocab.json ------------------------------------------------------------------------------ */
 
 /* Checks one id, and raises *size (largest id + 1) and *bytes (of all symbols) by its entry. */
 static mt_status check_id(const char *path, const char *key, size_t n, const json_t *value,
@@ -177,7 +177,7 @@ static mt_status read_tokens(mt_tokenizer *t, const char *path, json_t *vocab, m
     return find_bytes(t, &a, path, vocab, err);
 }
 
-/* ------------------------------------------------------------------------------- merges.txt */
+/* ---- merges.txt ------------------------------------------------------------------------------ */
 
 typedef struct merge_line {
     const char *path;
@@ -247,7 +247,7 @@ static mt_status read_merges(mt_tokenizer *t, json_t *vocab, const char *path, m
     }
 }
 
-/* ------------------------------------------------------------------------- open and close */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static mt_status read_both(mt_tokenizer *t, const char *vocab, const char *text, size_t n,
                            const char *merges, mt_input *in, mt_error *err) {
@@ -350,7 +350,7 @@ int32_t mt_tokenizer_end_of_text(const mt_tokenizer *t) {
     return t->end_of_text;
 }
 
-/* ----------------------------------------------------------------------- encode and decode */
+/* ---- encode and decode ----------------------------------------------------------------------- */
 
 /* Ids of n bytes of text, cut by pieces, to ids, which has room for n of them. */
 static mt_status encode_pieces(const mt_tokenizer *t, mt_pieces *pieces, const char *text, size_t n,
