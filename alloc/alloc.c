@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "alloc/internal.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/size.h"
 
@@ -40,8 +41,8 @@ struct mt_alloc {
     mt_ledger ledger;
     mt_listener listener[LISTENERS];
     int listeners;
-    live *live; /* entry 0 is never used */
-    uint32_t lives, live_room, free_live;
+    MT_ARRAY(live) live; /* entry 0 is never used */
+    uint32_t free_live;  /* entry, 0 = none */
     uint64_t seq, next_id;
     int32_t step;
     bool stamp;
@@ -49,7 +50,8 @@ struct mt_alloc {
     uint64_t cause_id;       /* MT_NO_ID outside a request */
     mt_alloc_times *times;   /* NULL: nobody asks */
     mt_refusal refusal;
-    mt_error broken; /* the first event that the ledger could not take */
+    mt_error broken; /* what failed first where nothing could be returned: the ledger could not take
+                        an event, or there was no memory */
 };
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -108,7 +110,7 @@ static inline void live_event(mt_event *e, const live *l, mt_event_kind kind) {
 }
 
 static void drop_live(mt_alloc *a, uint32_t number) {
-    live *l = &a->live[number];
+    live *l = &a->live.at[number];
     l->state = LIVE_NONE;
     l->generation++;
     l->next_free = a->free_live;
@@ -118,9 +120,16 @@ static void drop_live(mt_alloc *a, uint32_t number) {
 static void send_free(void *context, uint32_t number) {
     mt_alloc *a = context;
     mt_event e;
-    live_event(&e, &a->live[number], MT_EV_FREE);
+    live_event(&e, &a->live.at[number], MT_EV_FREE);
     drop_live(a, number);
     send(a, &e);
+}
+
+/* What goes wrong where nothing can be returned: what comes first stays. */
+static void failed(void *context, const char *what) {
+    mt_alloc *a = context;
+    if (a->broken.status == MT_OK)
+        mt_no_memory(&a->broken, what);
 }
 
 /* What segment events name when no request caused them. */
@@ -139,12 +148,16 @@ mt_status mt_alloc_open(mt_alloc **out, mt_source *source, const char *policy, m
         return mt_no_memory(err, "an allocator");
     a->source = source;
     a->step = -1;
-    a->lives = 1;
     mt_ledger_init(&a->ledger);
     no_cause(a);
-    const mt_owner owner = { a, send_segment, send_free };
+    if (!mt_array_extend(&a->live, 1)) {
+        free(a);
+        return mt_no_memory(err, "an allocator");
+    }
+    const mt_owner owner = { a, send_segment, send_free, failed };
     mt_status status = mt_policy_open(&a->policy, policy, &owner, source, err);
     if (status != MT_OK) {
+        mt_array_free(&a->live);
         free(a);
         return status;
     }
@@ -157,36 +170,23 @@ void mt_alloc_close(mt_alloc *a) {
         return;
     mt_policy_close(a->policy);
     mt_ledger_free(&a->ledger);
-    free(a->live);
+    mt_array_free(&a->live);
     free(a);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A free entry of the table, not yet taken. */
-static mt_status free_entry(mt_alloc *a, uint32_t *number, mt_error *err) {
-    if (a->free_live != 0) {
-        *number = a->free_live;
+/* An entry of the table, taken. */
+static mt_status take_entry(mt_alloc *a, uint32_t *number, mt_error *err) {
+    *number = a->free_live;
+    if (*number != 0) {
+        a->free_live = a->live.at[*number].next_free;
         return MT_OK;
     }
-    if (a->lives >= a->live_room) {
-        uint32_t room = a->live_room == 0 ? 256 : 2 * a->live_room;
-        live *table = room > a->live_room ? realloc(a->live, room * sizeof *table) : NULL;
-        if (table == NULL)
-            return mt_no_memory(err, "the table of live requests");
-        memset(table + a->live_room, 0, (room - a->live_room) * sizeof *table);
-        a->live = table;
-        a->live_room = room;
-    }
-    *number = a->lives;
+    if (a->live.count > UINT32_MAX || !mt_array_extend(&a->live, a->live.count + 1))
+        return mt_no_memory(err, "the table of live requests");
+    *number = (uint32_t)(a->live.count - 1);
     return MT_OK;
-}
-
-static void take_entry(mt_alloc *a, uint32_t number) {
-    if (number == a->lives)
-        a->lives++;
-    else
-        a->free_live = a->live[number].next_free;
 }
 
 /* What the source could still give: a real device may hold less than its capacity says. */
@@ -232,7 +232,7 @@ static mt_status settle(mt_alloc *a, mt_error *err) {
 }
 
 static void fill_entry(mt_alloc *a, uint32_t number, const mt_request *r, const mt_place *place) {
-    live *l = &a->live[number];
+    live *l = &a->live.at[number];
     l->id = a->cause_id;
     l->requested = r->bytes;
     l->rounded = place->rounded;
@@ -248,13 +248,12 @@ static void fill_entry(mt_alloc *a, uint32_t number, const mt_request *r, const 
 }
 
 static mt_status get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_error *err) {
-    uint32_t number = 0;
+    uint32_t number;
     mt_place place;
-    MT_TRY(free_entry(a, &number, err));
+    /* An entry is taken before the policy runs: completing a pending free frees entries too. */
+    MT_TRY(take_entry(a, &number, err));
     a->cause = request;
     a->cause_id = a->next_id;
-    /* An entry is taken before the policy runs: completing a pending free frees entries too. */
-    take_entry(a, number);
     mt_status status =
         request->bytes >= TOO_LARGE
             ? mt_fail(err, MT_NO_MEMORY, "%" PRIu64 " bytes: larger than any device",
@@ -270,11 +269,11 @@ static mt_status get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_err
     a->next_id++;
     fill_entry(a, number, request, &place);
     mt_event e;
-    live_event(&e, &a->live[number], MT_EV_ALLOC);
+    live_event(&e, &a->live.at[number], MT_EV_ALLOC);
     send(a, &e);
     no_cause(a);
     out->ptr = place.ptr;
-    out->handle = (uint64_t)a->live[number].generation << 32 | number;
+    out->handle = (uint64_t)a->live.at[number].generation << 32 | number;
     return settle(a, err);
 }
 
@@ -299,14 +298,14 @@ mt_status mt_alloc_get(mt_alloc *a, const mt_request *request, mt_mem *out, mt_e
 /* The entry of a handle, or NULL with a line that says what is wrong with it. */
 static live *find_live(const mt_alloc *a, mt_mem mem, mt_error *err) {
     uint32_t number = (uint32_t)mem.handle, generation = (uint32_t)(mem.handle >> 32);
-    const bool known = number != 0 && number < a->lives;
-    if (!known || generation > a->live[number].generation ||
-        (generation == a->live[number].generation && a->live[number].state == LIVE_NONE)) {
+    const bool known = number != 0 && number < a->live.count;
+    if (!known || generation > a->live.at[number].generation ||
+        (generation == a->live.at[number].generation && a->live.at[number].state == LIVE_NONE)) {
         mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") was never allocated", mem.ptr,
                 mem.handle);
         return NULL;
     }
-    live *l = &a->live[number];
+    live *l = &a->live.at[number];
     if (l->state == LIVE_USED && generation == l->generation)
         return l;
     mt_fail(err, MT_BAD, "memory %p (handle %#" PRIx64 ") is already freed", mem.ptr, mem.handle);
@@ -346,7 +345,7 @@ mt_status mt_alloc_use(mt_alloc *a, mt_mem mem, uint32_t stream, mt_error *err) 
         return MT_BAD;
     if (a->policy->ops->use != NULL)
         a->policy->ops->use(a->policy, l->block, stream);
-    return MT_OK;
+    return settle(a, err);
 }
 
 void mt_alloc_hold(mt_alloc *a, bool held) {
@@ -376,7 +375,8 @@ void mt_alloc_mark(mt_alloc *a, uint64_t ctx, uint64_t kv_ideal, uint64_t nanose
                    .kind = MT_EV_MARK,
                    .tag = MT_OTHER };
     send(a, &e);
-    a->step++;
+    if (a->step < INT32_MAX)
+        a->step++;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -455,7 +455,7 @@ static mt_status pass_block(void *context, const mt_segment_info *s, const mt_bl
     const named_walk *w = context;
     mt_block_info named = *b;
     if (b->state == MT_BLOCK_ACTIVE || b->state == MT_BLOCK_PENDING) {
-        const live *l = &w->a->live[b->live];
+        const live *l = &w->a->live.at[b->live];
         named.id = l->id;
         named.requested = l->requested;
         named.layer = l->layer;
@@ -522,7 +522,7 @@ static mt_status walk_block(void *context, const mt_segment_info *s, const mt_bl
         r->free_bytes += b->size;
     if (b->state == MT_BLOCK_FREE || b->state == MT_BLOCK_UNMAPPED)
         return MT_OK;
-    const live *l = &r->a->live[b->live];
+    const live *l = &r->a->live.at[b->live];
     if (l->state == LIVE_NONE || l->segment != r->number || l->offset != b->offset ||
         l->rounded != b->size)
         return mt_fail(err, MT_CHECK,

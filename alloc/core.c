@@ -82,8 +82,7 @@ void mt_core_free(mt_core *c) {
         c->chunks = chunk->next;
         free(chunk);
     }
-    free(c->free_slots);
-    c->free_slots = NULL;
+    mt_array_free(&c->free_slots);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -92,7 +91,7 @@ mt_status mt_core_spare(mt_core *c, uint32_t n, mt_error *err) {
     while (c->spares < n) {
         mt_chunk *chunk = malloc(sizeof *chunk);
         if (chunk == NULL)
-            return mt_fail(err, MT_FAILED, "no memory for the records of blocks");
+            return mt_no_memory(err, "the records of blocks");
         chunk->next = c->chunks;
         c->chunks = chunk;
         for (int i = CHUNK_BLOCKS - 1; i >= 0; i--) {
@@ -110,9 +109,8 @@ static mt_block *new_block(mt_core *c) {
     c->spares--;
     b->prev = b->next = NULL;
     b->offset = 0;
-    b->stream = b->live = b->users = 0;
-    b->events = 0;
-    b->indexed = b->used = b->mapped = b->allocated = false;
+    b->stream = b->live = b->events = b->users = 0;
+    b->used = b->mapped = b->allocated = false;
     b->requested = b->search = 0;
     b->birth = c->births++;
     return b;
@@ -157,24 +155,18 @@ static uint64_t new_vaddr(mt_core *c, uint64_t bytes) {
 }
 
 static uint32_t new_slot(mt_core *c) {
-    return c->free_slot_count > 0 ? c->free_slots[--c->free_slot_count] : c->next_slot++;
+    return c->free_slots.count > 0 ? c->free_slots.at[--c->free_slots.count] : c->next_slot++;
 }
 
 static void drop_slot(mt_core *c, const mt_segment *s) {
-    c->free_slots[c->free_slot_count++] = s->slot;
+    c->free_slots.at[c->free_slots.count++] = s->slot;
 }
 
 /* Room for one slot more, and for every slot to be free at once: giving one back cannot fail. */
 static mt_status slot_room(mt_core *c, mt_error *err) {
-    if (c->next_slot < c->free_slot_room)
-        return MT_OK;
-    uint32_t room = c->free_slot_room == 0 ? 64 : 2 * c->free_slot_room;
-    uint32_t *slots = realloc(c->free_slots, room * sizeof *slots);
-    if (slots == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the numbers of segments");
-    c->free_slots = slots;
-    c->free_slot_room = room;
-    return MT_OK;
+    return mt_array_reserve(&c->free_slots, (size_t)c->next_slot + 1)
+               ? MT_OK
+               : mt_no_memory(err, "the numbers of segments");
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -210,9 +202,11 @@ static mt_status new_segment(mt_core *c, mt_segment **out, uint64_t bytes, mt_po
                              uint32_t stream, mt_error *err) {
     MT_TRY(mt_core_spare(c, 1, err));
     MT_TRY(slot_room(c, err));
+    if (c->next_number == UINT32_MAX)
+        return mt_fail(err, MT_BAD, "more than %u segments in one run", UINT32_MAX - 1);
     mt_segment *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the record of a segment");
+        return mt_no_memory(err, "the record of a segment");
     s->bytes = bytes;
     s->pool = (uint8_t)pool;
     s->stream = stream;

@@ -13,6 +13,7 @@
 
 #include "alloc/source.h"
 #include "alloc/walk.h"
+#include "base/array.h"
 
 typedef struct mt_segment mt_segment;
 typedef struct mt_block mt_block;
@@ -24,15 +25,14 @@ struct mt_block {
     uint64_t order; /* ranks blocks of one size in the index, see mt_order */
     mt_block *parent, *left, *right;
     uint32_t stream;
-    uint32_t live;  /* of the request it serves; meaningless when free */
-    bool red;       /* the index's balance */
-    bool indexed;   /* it stands in an index */
-    bool used;      /* it serves a request, pending frees included */
-    bool mapped;    /* there is memory behind it */
-    bool allocated; /* used and its free was not asked for */
+    uint32_t live;   /* of the request it serves; meaningless when free */
+    uint32_t events; /* torch: streams that its free waits for */
+    uint32_t users;  /* torch: entry of its table of using streams, 0 none */
+    bool red;        /* the index's balance */
+    bool used;       /* it serves a request, pending frees included */
+    bool mapped;     /* there is memory behind it */
+    bool allocated;  /* used and its free was not asked for */
     uint8_t pool;
-    uint16_t events;    /* torch: streams that its free waits for */
-    uint32_t users;     /* torch: entry of its list of using streams, 0 none */
     uint64_t birth;     /* number of the record, rising */
     uint64_t requested; /* torch: of the last request this record served (stale when free) */
     uint64_t search;    /* torch: the pool's search counter when it was freed */
@@ -88,6 +88,7 @@ typedef struct mt_owner {
     void (*segment)(void *context, mt_event_kind kind, uint32_t number, uint32_t slot, uint8_t pool,
                     uint64_t offset, uint64_t bytes);
     void (*freed)(void *context, uint32_t live);
+    void (*failed)(void *context, const char *what); /* no host memory for it; see mt_core_failed */
 } mt_owner;
 
 typedef struct mt_core {
@@ -98,8 +99,7 @@ typedef struct mt_core {
     uint32_t spares;
     struct mt_chunk *chunks; /* the memory of all records */
     uint32_t next_number, next_slot;
-    uint32_t *free_slots; /* last in, first out */
-    uint32_t free_slot_count, free_slot_room;
+    MT_ARRAY(uint32_t) free_slots; /* last in, first out */
     uint64_t births;
     uint64_t next_vaddr;
     mt_addresses addresses;
@@ -179,6 +179,12 @@ static inline void mt_send_segment(const mt_core *c, mt_event_kind kind, uint32_
 
 static inline void mt_send_free(const mt_core *c, uint32_t live) {
     c->owner.freed(c->owner.context, live);
+}
+
+/* For what cannot return a failure: the operation goes on as well as it can, and the allocator
+ * fails from then on. */
+static inline void mt_core_failed(const mt_core *c, const char *what) {
+    c->owner.failed(c->owner.context, what);
 }
 
 /* The device's address of a block, and its virtual one. */

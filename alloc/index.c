@@ -98,7 +98,6 @@ void mt_index_insert(mt_index *x, mt_block *b) {
     b->parent = parent;
     b->left = b->right = NULL;
     b->red = true;
-    b->indexed = true;
     if (parent == NULL)
         x->root = b;
     else if (left)
@@ -176,7 +175,6 @@ void mt_index_remove(mt_index *x, mt_block *b) {
         if (!b->red)
             repair_remove(x, n, b->parent);
     }
-    b->indexed = false;
     x->count--;
 }
 

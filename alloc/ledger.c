@@ -6,7 +6,6 @@
 #include "alloc/ledger.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SLOTS_MOST (UINT32_C(1) << 28)
@@ -16,7 +15,7 @@ void mt_ledger_init(mt_ledger *l) {
 }
 
 void mt_ledger_free(mt_ledger *l) {
-    free(l->segment);
+    mt_array_free(&l->segment);
     mt_ledger_init(l);
 }
 
@@ -34,18 +33,10 @@ static mt_status impossible(const mt_event *e, const char *why, mt_error *err) {
 
 /* Makes room for the slot; new ones are all zero. */
 static mt_status grow(mt_ledger *l, const mt_event *e, mt_error *err) {
-    uint32_t slot = e->slot, slots = l->slots == 0 ? 64 : l->slots;
-    if (slot >= SLOTS_MOST)
+    if (e->slot >= SLOTS_MOST)
         return impossible(e, "too many segments at once", err);
-    while (slots <= slot)
-        slots *= 2;
-    mt_ledger_segment *segment = realloc(l->segment, slots * sizeof *segment);
-    if (segment == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the ledger of %u segments", slots);
-    memset(segment + l->slots, 0, (slots - l->slots) * sizeof *segment);
-    l->segment = segment;
-    l->slots = slots;
-    return MT_OK;
+    return mt_array_extend(&l->segment, (size_t)e->slot + 1) ? MT_OK
+                                                             : mt_no_memory(err, "the ledger");
 }
 
 /* The free bytes of a segment that holds a block, or that holds none. */
@@ -54,7 +45,7 @@ static inline uint64_t *free_part(mt_ledger *l, const mt_ledger_segment *s) {
 }
 
 static mt_status apply_alloc(mt_ledger *l, const mt_event *e, mt_error *err) {
-    mt_ledger_segment *s = &l->segment[e->slot];
+    mt_ledger_segment *s = &l->segment.at[e->slot];
     uint64_t free_bytes = s->reserved - s->live;
     if (e->rounded > free_bytes)
         return impossible(e, "the block is larger than its segment's free bytes", err);
@@ -74,7 +65,7 @@ static mt_status apply_alloc(mt_ledger *l, const mt_event *e, mt_error *err) {
 }
 
 static mt_status apply_free(mt_ledger *l, const mt_event *e, mt_error *err) {
-    mt_ledger_segment *s = &l->segment[e->slot];
+    mt_ledger_segment *s = &l->segment.at[e->slot];
     if (s->blocks == 0 || e->rounded > s->live || e->requested > l->tag[e->tag].current ||
         e->requested > e->rounded || e->rounded - e->requested > l->rounding)
         return impossible(e, "more bytes are freed than are live", err);
@@ -93,7 +84,7 @@ static mt_status apply_free(mt_ledger *l, const mt_event *e, mt_error *err) {
 }
 
 static void add_segment_bytes(mt_ledger *l, const mt_event *e) {
-    mt_ledger_segment *s = &l->segment[e->slot];
+    mt_ledger_segment *s = &l->segment.at[e->slot];
     if (s->reserved == 0)
         l->segments++;
     s->reserved += e->rounded;
@@ -110,7 +101,7 @@ static void add_segment_bytes(mt_ledger *l, const mt_event *e) {
 }
 
 static void drop_segment_bytes(mt_ledger *l, const mt_event *e) {
-    mt_ledger_segment *s = &l->segment[e->slot];
+    mt_ledger_segment *s = &l->segment.at[e->slot];
     s->reserved -= e->rounded;
     *free_part(l, s) -= e->rounded;
     l->reserved.current -= e->rounded;
@@ -120,7 +111,7 @@ static void drop_segment_bytes(mt_ledger *l, const mt_event *e) {
 }
 
 static mt_status apply_segment(mt_ledger *l, const mt_event *e, mt_error *err) {
-    mt_ledger_segment *s = &l->segment[e->slot];
+    mt_ledger_segment *s = &l->segment.at[e->slot];
     bool adds = e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP;
     if (adds && e->rounded > UINT64_MAX - l->reserved.current)
         return impossible(e, "reserved bytes overflow 64 bits", err);
@@ -175,9 +166,9 @@ mt_status mt_ledger_apply(mt_ledger *l, const mt_event *e, mt_error *err) {
     }
     if (e->tag >= MT_TAGS || e->rounded == 0)
         return impossible(e, "unknown tag, or 0 bytes", err);
-    if (e->slot >= l->slots)
+    if (e->slot >= l->segment.count)
         MT_TRY(grow(l, e, err));
-    if (!is_held(&l->segment[e->slot], e))
+    if (!is_held(&l->segment.at[e->slot], e))
         return impossible(e, "its segment is not allocated, or its slot holds another", err);
     switch (e->kind) {
     case MT_EV_ALLOC:

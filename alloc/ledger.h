@@ -12,6 +12,7 @@
 #define MT_ALLOC_LEDGER_H
 
 #include "alloc/events.h"
+#include "base/array.h"
 #include "base/status.h"
 
 /* A quantity: now, the highest so far, and all that was ever added. */
@@ -41,8 +42,7 @@ typedef struct mt_ledger {
     uint64_t segments;                      /* held; a growable one while any page is mapped */
     uint64_t segment_events; /* segments taken, mapped, unmapped and given back so far */
     uint64_t allocs, frees, ooms;
-    mt_ledger_segment *segment; /* [slots], by slot */
-    uint32_t slots;
+    MT_ARRAY(mt_ledger_segment) segment; /* by slot */
 } mt_ledger;
 
 void mt_ledger_init(mt_ledger *l);

@@ -107,10 +107,9 @@ typedef struct jemalloc {
     uint64_t grow; /* 0: as the library does */
     je_arena *arenas;
     je_live *first;
-    je_range *range; /* by address */
-    uint32_t ranges, range_room;
-    uint64_t wanted;  /* what the source refused last */
-    mt_status broken; /* a failure inside a hook that is not a refusal */
+    MT_ARRAY(je_range) range; /* by address */
+    uint64_t wanted;          /* what the source refused last */
+    mt_status broken;         /* a failure inside a hook that is not a refusal */
     bool closing;
 } jemalloc;
 
@@ -137,11 +136,11 @@ static int flags_of(uint64_t bytes) {
 /* ---- ranges and their segments --------------------------------------------------------------- */
 
 /* The place of the first range above an address. */
-static uint32_t place_of(const jemalloc *p, uintptr_t at) {
-    uint32_t low = 0, high = p->ranges;
+static size_t place_of(const jemalloc *p, uintptr_t at) {
+    size_t low = 0, high = p->range.count;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (p->range[middle].from <= at)
+        size_t middle = low + (high - low) / 2;
+        if (p->range.at[middle].from <= at)
             low = middle + 1;
         else
             high = middle;
@@ -151,19 +150,7 @@ static uint32_t place_of(const jemalloc *p, uintptr_t at) {
 
 /* The range of an address that jemalloc has from us. */
 static je_range *range_of(const jemalloc *p, const void *at) {
-    return &p->range[place_of(p, (uintptr_t)at) - 1];
-}
-
-static bool range_room(jemalloc *p) {
-    if (p->ranges < p->range_room)
-        return true;
-    uint32_t room = 2 * p->range_room + 64;
-    je_range *range = realloc(p->range, room * sizeof *range);
-    if (range == NULL)
-        return false;
-    p->range = range;
-    p->range_room = room;
-    return true;
+    return &p->range.at[place_of(p, (uintptr_t)at) - 1];
 }
 
 /* One page more than needed, so that ranges are never neighbours. */
@@ -174,9 +161,10 @@ static void *reserve(uint64_t bytes) {
 }
 
 static void enter_range(jemalloc *p, je_range r) {
-    uint32_t i = place_of(p, r.from);
-    memmove(p->range + i + 1, p->range + i, (p->ranges++ - i) * sizeof *p->range);
-    p->range[i] = r;
+    size_t i = place_of(p, r.from);
+    je_range *at = p->range.at;
+    memmove(at + i + 1, at + i, (p->range.count++ - i) * sizeof *at);
+    p->range.at[i] = r;
 }
 
 /* A segment of so many bytes; false when the source refuses. */
@@ -199,9 +187,9 @@ static void give_segment(jemalloc *p, je_range *r) {
 static void purge(jemalloc *p) {
     for (je_arena *a = p->arenas; a != NULL; a = a->next)
         control(a->number, "purge", NULL, 0);
-    for (uint32_t i = 0; i < p->ranges; i++)
-        if (p->range[i].committed == 0)
-            give_segment(p, &p->range[i]);
+    for (size_t i = 0; i < p->range.count; i++)
+        if (p->range.at[i].committed == 0)
+            give_segment(p, &p->range.at[i]);
 }
 
 /* ---- the hooks ------------------------------------------------------------------------------- */
@@ -212,7 +200,13 @@ static void *hook_alloc(extent_hooks_t *hooks, void *at, size_t bytes, size_t al
     jemalloc *p = a->owner;
     mt_block *b;
     (void)zero, (void)number;
-    if (at != NULL || alignment > PAGE || !range_room(p) || !take_segment(p, bytes, a->stream, &b))
+    if (at != NULL || alignment > PAGE)
+        return NULL;
+    if (!mt_array_reserve(&p->range, p->range.count + 1)) {
+        p->broken = MT_FAILED;
+        return NULL;
+    }
+    if (!take_segment(p, bytes, a->stream, &b))
         return NULL;
     at = reserve(bytes);
     if (at == NULL) {
@@ -372,9 +366,9 @@ static void jemalloc_close(mt_policy *base) {
         p->first = l->next;
         free(l);
     }
-    for (uint32_t i = 0; i < p->ranges; i++)
-        munmap((void *)p->range[i].from, p->range[i].bytes + PAGE);
-    free(p->range);
+    for (size_t i = 0; i < p->range.count; i++)
+        munmap((void *)p->range.at[i].from, p->range.at[i].bytes + PAGE);
+    mt_array_free(&p->range);
 }
 
 static mt_status jemalloc_open(mt_policy *base, char *options, mt_error *err) {
@@ -593,10 +587,10 @@ bool mt_jemalloc_read(const mt_policy *base, mt_jemalloc_stats *out) {
         out->muzzy += statistic(r->number, "pmuzzy") * PAGE;
         out->retained += statistic(r->number, "retained");
     }
-    for (uint32_t i = 0; i < p->ranges; i++) {
-        out->committed += p->range[i].committed;
-        out->addresses += p->range[i].bytes;
-        out->held += p->range[i].block != NULL ? p->range[i].bytes : 0;
+    for (size_t i = 0; i < p->range.count; i++) {
+        out->committed += p->range.at[i].committed;
+        out->addresses += p->range.at[i].bytes;
+        out->held += p->range.at[i].block != NULL ? p->range.at[i].bytes : 0;
     }
     return true;
 }

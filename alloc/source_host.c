@@ -87,7 +87,7 @@ static void host_close(mt_source *s) {
 mt_status mt_source_host(mt_source **out, uint64_t capacity, mt_error *err) {
     mt_source *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a source");
+        return mt_no_memory(err, "a source");
     *s = (mt_source){
         .name = "host",
         .capacity = capacity,

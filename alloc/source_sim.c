@@ -60,7 +60,7 @@ static void sim_close(mt_source *base) {
 mt_status mt_source_sim(mt_source **out, uint64_t capacity, uint64_t granularity, mt_error *err) {
     sim *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a simulated device");
+        return mt_no_memory(err, "a simulated device");
     s->next = UINT64_C(1) << 40;
     s->base = (mt_source){
         .name = "sim",

@@ -343,7 +343,7 @@ static mt_status open_cache(pass *t, mt_error *err) {
     t->value = calloc(layers, sizeof *t->value);
     t->cache_length = calloc(layers, sizeof *t->cache_length);
     if (t->key == NULL || t->value == NULL || t->cache_length == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a cache of %zu layers", layers);
+        return mt_no_memory(err, "the cache of a model");
     return MT_OK;
 }
 

@@ -140,21 +140,21 @@ static void test_causes(void **state) {
     e.layer = 3;
     e.pool = MT_POOL_LARGE;
     apply(&l, e);
-    assert_true(l.slots > 70);
-    assert_int_equal(l.segment[70].requested, 12345);
-    assert_int_equal(l.segment[70].number, 170);
-    assert_int_equal(l.segment[70].layer, 3);
-    assert_int_equal(l.segment[70].tag, MT_ACTIVATIONS);
-    assert_int_equal(l.segment[70].pool, MT_POOL_LARGE);
+    assert_true(l.segment.count > 70);
+    assert_int_equal(l.segment.at[70].requested, 12345);
+    assert_int_equal(l.segment.at[70].number, 170);
+    assert_int_equal(l.segment.at[70].layer, 3);
+    assert_int_equal(l.segment.at[70].tag, MT_ACTIVATIONS);
+    assert_int_equal(l.segment.at[70].pool, MT_POOL_LARGE);
     e.requested = 777;
     e.layer = 4;
     apply(&l, e);
     apply(&l, on(MT_EV_ALLOC, 70, 500, 512));
-    assert_int_equal(l.segment[70].requested, 777);
-    assert_int_equal(l.segment[70].layer, 4);
-    assert_int_equal(l.segment[70].reserved, 4 * MIB);
-    assert_int_equal(l.segment[70].live, 512);
-    assert_int_equal(l.segment[70].blocks, 1);
+    assert_int_equal(l.segment.at[70].requested, 777);
+    assert_int_equal(l.segment.at[70].layer, 4);
+    assert_int_equal(l.segment.at[70].reserved, 4 * MIB);
+    assert_int_equal(l.segment.at[70].live, 512);
+    assert_int_equal(l.segment.at[70].blocks, 1);
     mt_ledger_free(&l);
 }
 
@@ -218,13 +218,13 @@ static void refuse(mt_event e) {
     fill(&l);
     mt_ledger before = l;
     mt_ledger_segment segment[3];
-    memcpy(segment, l.segment, sizeof segment);
+    memcpy(segment, l.segment.at, sizeof segment);
     e.seq = 77;
     assert_int_equal(mt_ledger_apply(&l, &e, &err), MT_CHECK);
     assert_int_equal(err.status, MT_CHECK);
     assert_non_null(strstr(err.text, "event 77 ("));
     assert_memory_equal(&l, &before, offsetof(mt_ledger, segment));
-    assert_memory_equal(l.segment, segment, sizeof segment);
+    assert_memory_equal(l.segment.at, segment, sizeof segment);
     assert_int_equal(mt_ledger_check(&l, &err), MT_OK);
     mt_ledger_free(&l);
 }

@@ -166,7 +166,8 @@ static void compare_ledgers(const bed *b, const mt_event *e) {
     assert_int_equal(memcmp(l, &b->second, offsetof(mt_ledger, segment)), 0);
     if (e->kind < MT_EV_OOM)
         assert_int_equal(
-            memcmp(&l->segment[e->slot], &b->second.segment[e->slot], sizeof *l->segment), 0);
+            memcmp(&l->segment.at[e->slot], &b->second.segment.at[e->slot], sizeof *l->segment.at),
+            0);
 }
 
 static void mix(bed *b, uint64_t n) {
@@ -269,9 +270,11 @@ static void check_all(const bed *b) {
     CHECK_OK(mt_alloc_check(b->alloc, &err), err);
     for (int t = 0; t < MT_TAGS; t++)
         assert_int_equal(l->tag[t].current, b->tag[t]);
-    assert_int_equal(l->slots, b->second.slots);
-    if (l->slots > 0)
-        assert_int_equal(memcmp(l->segment, b->second.segment, l->slots * sizeof *l->segment), 0);
+    assert_int_equal(l->segment.count, b->second.segment.count);
+    if (l->segment.count > 0)
+        assert_int_equal(
+            memcmp(l->segment.at, b->second.segment.at, l->segment.count * sizeof *l->segment.at),
+            0);
     assert_true(b->source->used >= l->reserved.current);
     assert_true(b->source->used <= b->source->capacity);
     if (b->kind != SIM_2M && !is(b, "bfc")) /* its regions may end inside a page */
@@ -909,7 +912,7 @@ static void small_numbers(bed *b) {
         give(b, 0);
         mt_alloc_trim(b->alloc);
     }
-    assert_int_equal(mt_alloc_ledger(b->alloc)->slots, 64);
+    assert_int_equal(mt_alloc_ledger(b->alloc)->segment.count, 1);
     assert_int_equal(b->last.kind == MT_EV_OOM ? 0 : b->last.slot, 0);
 }
 
@@ -1183,7 +1186,6 @@ static void recount_all(recount *r, const torch *t) {
             assert_int_equal(b->pool, s->pool);
             assert_int_equal(b->stream, s->stream);
             assert_int_equal(b->size % 512, 0);
-            assert_int_equal(b->indexed, !b->used);
             recount_block(r, b, pool, t->options.max_split_size);
         }
     }
@@ -1345,6 +1347,40 @@ static void test_many_holes(void **state) {
             fill_holes(holes, extra);
 }
 
+/* ---- many streams --------------------------------------------------------------------------- */
+
+/* A block that so many other streams use is free when the last of them is done, and not before. */
+static void many_streams(uint32_t streams) {
+    bed *b = open_bed("torch", SIM_4K, MT_GIB);
+    mt_error err;
+    mt_mem mem;
+    mt_request r = { .bytes = MT_MIB, .tag = MT_OTHER, .layer = -1 };
+    assert_int_equal(mt_alloc_get(b->alloc, &r, &mem, &err), MT_OK);
+    for (uint32_t i = 1; i <= streams; i++)
+        assert_int_equal(mt_alloc_use(b->alloc, mem, i, &err), MT_OK);
+    mt_alloc_hold(b->alloc, true);
+    assert_int_equal(mt_alloc_put(b->alloc, &mem, &err), MT_OK);
+    const mt_torch_stats *s = mt_alloc_torch_stats(b->alloc);
+    assert_int_equal(s->pool[0][MT_TORCH_active_bytes].current, MT_MIB);
+    assert_int_equal(s->pool[0][MT_TORCH_allocated_bytes].current, 0);
+    mt_alloc_trim(b->alloc);
+    assert_int_equal(s->pool[0][MT_TORCH_active_bytes].current, 0);
+    assert_int_equal(s->pool[0][MT_TORCH_reserved_bytes].current, 0);
+    assert_int_equal(mt_alloc_check(b->alloc, &err), MT_OK);
+    close_bed(b);
+}
+
+static void test_many_streams(void **state) {
+    (void)state;
+    many_streams(1);
+    many_streams(255);
+    many_streams(256);
+    many_streams(65535);
+    many_streams(65536);
+    many_streams(65537);
+    many_streams(200000);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 #define BATTERY(f) cmocka_unit_test_teardown(f, say_where)
@@ -1358,6 +1394,7 @@ int main(void) {
         BATTERY(test_fail_at),      BATTERY(test_fail_twice),    BATTERY(test_random),
         BATTERY(test_long),         BATTERY(test_listeners),     BATTERY(test_stamp),
         BATTERY(test_bad_policies), BATTERY(test_torch_options), BATTERY(test_many_holes),
+        BATTERY(test_many_streams),
     };
     return cmocka_run_group_tests_name("policies", tests, NULL, NULL);
 }

@@ -304,7 +304,7 @@ static mt_status check_event(trace_reader *r, mt_event *e, mt_item *item) {
         MT_TRY(check_free(r, e, item));
     MT_TRY(check_ledger(r, e));
     if (e->kind == MT_EV_SEGMENT_FREE ||
-        (e->kind == MT_EV_SEGMENT_UNMAP && r->ledger.segment[e->slot].reserved == 0))
+        (e->kind == MT_EV_SEGMENT_UNMAP && r->ledger.segment.at[e->slot].reserved == 0))
         mt_numbers_drop(&r->slots, e->segment);
     return MT_OK;
 }

@@ -94,8 +94,11 @@ void torch_unmap(torch *t, mt_block *b) {
     mt_core *c = &t->base.core;
     mt_block *head, *tail;
     uint64_t before = c->reserved;
-    if (mt_core_spare(c, 2 + TORCH_SPARE, NULL) != MT_OK) /* the request may go on after this */
+    mt_error err;
+    if (mt_core_spare(c, 2 + TORCH_SPARE, &err) != MT_OK) { /* the request may go on after this */
+        mt_core_failed(c, "the records of blocks");
         return;
+    }
     mt_index_remove(&p->free, b);
     if (!mt_core_unmap(c, b, &head, &tail)) {
         torch_insert(p, b);

@@ -11,6 +11,7 @@
 #include "alloc/torch/streams.h"
 #include "alloc/torch/torch.h"
 #include "alloc/internal.h"
+#include "base/array.h"
 #include "base/size.h"
 
 #define TORCH_MIN_BLOCK     UINT64_C(512) /* every rounded size is a multiple of it */
@@ -52,17 +53,11 @@ typedef struct torch_pool {
     uint8_t pool;      /* MT_POOL_SMALL or MT_POOL_LARGE */
 } torch_pool;
 
-/* A free that waits for a stream. */
+/* A free that waits for a stream: a list per stream. */
 typedef struct torch_wait {
     mt_block *block;
-    uint32_t stream;
-} torch_wait;
-
-/* One stream that uses a block besides its own: a list per block. */
-typedef struct torch_use {
-    uint32_t stream;
     uint32_t next; /* entry, 0 = end */
-} torch_use;
+} torch_wait;
 
 typedef struct torch {
     mt_policy base;
@@ -71,11 +66,10 @@ typedef struct torch {
     uint64_t limit; /* bytes this allocator may hold; UINT64_MAX = none */
     uint64_t range; /* bytes of a growable segment, before they are rounded up to pages */
     mt_torch_stats stats;
-    torch_use *uses; /* entry 0 is never used */
-    uint32_t use_count, use_room, free_use;
-    torch_wait *waits; /* in order of their frees */
-    uint32_t wait_count, wait_room;
-    torch_streams waiting; /* the streams with waits, in the order of completion */
+    MT_ARRAY(torch_streams) users; /* of a block; entry 0 is never used */
+    uint32_t free_users;           /* entry, 0 = none */
+    MT_ARRAY(torch_wait) waits;    /* entry 0 is never used */
+    torch_streams waiting;         /* the streams with waits, in the order of completion */
     bool held;
 } torch;
 

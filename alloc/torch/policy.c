@@ -85,6 +85,8 @@ static mt_status torch_open(mt_policy *base, char *options, mt_error *err) {
     const torch_options *o = &t->options;
     const mt_source *source = base->core.source;
     MT_TRY(torch_read_options(&t->options, options, err));
+    if (!mt_array_extend(&t->users, 1) || !mt_array_extend(&t->waits, 1))
+        return mt_no_memory(err, "a policy");
     t->base.core.addresses = o->addresses;
     init_pool(&t->small, MT_POOL_SMALL, o->order);
     init_pool(&t->large, MT_POOL_LARGE, o->order);
@@ -92,7 +94,6 @@ static mt_status torch_open(mt_policy *base, char *options, mt_error *err) {
     t->range = range_of(o, source->capacity);
     t->stats.max_split_size =
         o->max_split_size == TORCH_UNLIMITED ? -1 : (int64_t)o->max_split_size;
-    t->use_count = 1;
     torch_describe(o, t->base.description, sizeof t->base.description);
     note_options(t);
     return MT_OK;
@@ -100,8 +101,10 @@ static mt_status torch_open(mt_policy *base, char *options, mt_error *err) {
 
 static void torch_close(mt_policy *base) {
     torch *t = (torch *)base;
-    free(t->uses);
-    free(t->waits);
+    for (size_t i = 0; i < t->users.count; i++)
+        torch_streams_free(&t->users.at[i]);
+    mt_array_free(&t->users);
+    mt_array_free(&t->waits);
     torch_streams_free(&t->waiting);
 }
 

@@ -1,8 +1,6 @@
 /* release.c - giving memory back: everything free, oversize blocks, or by age. */
 #include "alloc/torch/internal.h"
 
-#include <stdlib.h>
-
 static void release_block(torch *t, mt_block *b) {
     torch_pool *p = torch_pool_of(t, b);
     bool small = p->pool == MT_POOL_SMALL;
@@ -79,21 +77,19 @@ void torch_collect(torch *t) {
     }
 }
 
-/* Releases the wholly free segments of a pool in order, then unmaps what is free in growable
- * ones. */
+/* Releases the wholly free segments of a pool in order, then unmaps what is free in growable ones.
+ * What an unmapped block leaves is smaller, so it stands before it and is not met again. */
 static void release_pool(torch *t, torch_pool *p) {
-    uint64_t n = 0;
-    mt_block **unmap = malloc((p->free.count + 1) * sizeof(mt_block *));
-    for (mt_block *b = mt_index_first(&p->free), *next; b != NULL; b = next) {
-        next = mt_index_next(b);
-        if (torch_growable(b) && unmap != NULL)
-            unmap[n++] = b;
-        else if (!torch_growable(b) && mt_block_whole(b))
-            release_block(t, b);
-    }
-    for (uint64_t i = 0; i < n; i++)
-        torch_unmap(t, unmap[i]);
-    free(unmap);
+    for (int growable = 0; growable < 2; growable++)
+        for (mt_block *b = mt_index_first(&p->free), *next; b != NULL; b = next) {
+            next = mt_index_next(b);
+            if (torch_growable(b) != growable)
+                continue;
+            if (growable)
+                torch_unmap(t, b);
+            else if (mt_block_whole(b))
+                release_block(t, b);
+        }
 }
 
 void torch_release_all(torch *t) {

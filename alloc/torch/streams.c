@@ -13,7 +13,11 @@ static uint32_t wanted(const torch_streams *s, uint32_t stream) {
     return (uint32_t)(hash >> (64 - __builtin_ctz(s->slots)));
 }
 
+static torch_slot *enter(torch_streams *s, torch_slot new);
+
 static bool grow(torch_streams *s) {
+    if (s->slots > UINT32_MAX / 4)
+        return false;
     uint32_t slots = s->slots == 0 ? 4 : 2 * s->slots, spare = (uint32_t)__builtin_ctz(slots);
     torch_streams more = { .slots = slots };
     more.room = slots + (spare > SPARE_LEAST ? spare : SPARE_LEAST);
@@ -22,8 +26,8 @@ static bool grow(torch_streams *s) {
         return false;
     torch_streams_clear(&more);
     for (uint32_t i = 0; i < s->room; i++)
-        if (s->slot[i].distance >= 0 && !torch_streams_add(&more, s->slot[i].stream)) {
-            free(more.slot);
+        if (s->slot[i].distance >= 0 && enter(&more, s->slot[i]) == NULL) {
+            torch_streams_free(&more);
             return false;
         }
     free(s->slot);
@@ -31,34 +35,40 @@ static bool grow(torch_streams *s) {
     return true;
 }
 
-bool torch_streams_add(torch_streams *s, uint32_t stream) {
+/* Puts an entry in; the slot of its stream. Whoever is nearer to its own slot makes room. */
+static torch_slot *enter(torch_streams *s, torch_slot new) {
+    const uint32_t stream = new.stream;
     if (s->slots == 0 && !grow(s))
-        return false;
-    torch_slot *at = &s->slot[wanted(s, stream)];
-    torch_slot new = { stream, 0 };
+        return NULL;
+    torch_slot *at = &s->slot[wanted(s, stream)], *mine = NULL;
     int32_t most = (int32_t)(s->room - s->slots);
+    new.distance = 0;
     for (; at->distance >= new.distance; at++, new.distance++)
         if (at->stream == stream)
-            return true;
+            return at;
     if (new.distance == most || 2 * (s->count + 1) > s->slots)
-        return grow(s) && torch_streams_add(s, stream);
-    /* Whoever is nearer to its place makes room. */
+        return grow(s) ? enter(s, new) : NULL;
     for (torch_slot *first = at;; at++) {
         torch_slot old = *at;
         if (old.distance < new.distance) {
             *at = new;
+            mine = mine != NULL ? mine : at;
             if (old.distance < 0)
                 break;
             new = old;
         }
         if (++new.distance == most) {
-            uint32_t left = first->stream;
-            first->stream = new.stream;
-            return grow(s) && torch_streams_add(s, left);
+            torch_slot left = *first;
+            *first = new;
+            return grow(s) ? enter(s, left) : NULL;
         }
     }
     s->count++;
-    return true;
+    return mine;
+}
+
+torch_slot *torch_streams_add(torch_streams *s, uint32_t stream) {
+    return enter(s, (torch_slot){ .stream = stream });
 }
 
 void torch_streams_clear(torch_streams *s) {

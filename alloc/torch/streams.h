@@ -13,16 +13,19 @@
 
 typedef struct torch_slot {
     uint32_t stream;
-    int32_t distance; /* from where the hash points; -1: empty */
+    int32_t distance;     /* from where the hash points; -1: empty */
+    uint32_t first, last; /* for the user: 0 when the stream comes in */
 } torch_slot;
 
 typedef struct torch_streams {
     torch_slot *slot;
     uint32_t slots, room, count; /* by hash; with the spare ones behind; in use */
+    uint32_t next;               /* for the user */
 } torch_streams;
 
-/* False when there is no memory. A stream that is there already stays where it is. */
-bool torch_streams_add(torch_streams *s, uint32_t stream);
+/* The slot of a stream, which stays where it is when it is there already; valid until the next
+ * stream comes in. NULL without memory. */
+torch_slot *torch_streams_add(torch_streams *s, uint32_t stream);
 
 /* Empties it and keeps its size. */
 void torch_streams_clear(torch_streams *s);

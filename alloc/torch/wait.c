@@ -1,24 +1,29 @@
 /* wait.c - blocks that other streams use: a free waits until those streams are done.
  *
- * Each use by another stream is noted with the block. When the block is freed, one wait per such
- * stream joins the queue; waits that are over are taken off at the next request, stream by stream
- * in the order of PyTorch's table (torch_streams.h), and the free completes with the last of
- * them. */
+ * Each other stream that uses a block stands in a table of the block's. When the block is freed,
+ * one wait per such stream joins that stream's list; at the next request the waits are over, stream
+ * by stream in the order of the table of waiting streams, and the free completes with the last of
+ * them. The order of both tables is PyTorch's (streams.h). */
 #include "alloc/torch/internal.h"
 
-#include <stdlib.h>
+static void no_memory(torch *t) {
+    mt_core_failed(&t->base.core, "the streams that use a block");
+}
 
-/* Room for one more entry; false when there is no memory. */
-static bool grow(void **array, uint32_t count, uint32_t *room, size_t size) {
-    if (count < *room)
-        return true;
-    uint32_t more = *room == 0 ? 64 : 2 * *room;
-    void *a = realloc(*array, more * size);
-    if (a == NULL)
-        return false;
-    *array = a;
-    *room = more;
-    return true;
+/* The streams that use a block; NULL without memory. */
+static torch_streams *users_of(torch *t, mt_block *b) {
+    if (b->users != 0)
+        return &t->users.at[b->users];
+    if (t->free_users != 0) {
+        b->users = t->free_users;
+        t->free_users = t->users.at[b->users].next;
+    } else {
+        if (t->users.count > UINT32_MAX || mt_array_push(&t->users) == NULL)
+            return NULL;
+        b->users = (uint32_t)(t->users.count - 1);
+    }
+    t->users.at[b->users] = (torch_streams){ 0 };
+    return &t->users.at[b->users];
 }
 
 void torch_use_block(mt_policy *base, void *block, uint32_t stream) {
@@ -26,79 +31,49 @@ void torch_use_block(mt_policy *base, void *block, uint32_t stream) {
     mt_block *b = block;
     if (stream == b->stream)
         return;
-    for (uint32_t u = b->users; u != 0; u = t->uses[u].next)
-        if (t->uses[u].stream == stream)
-            return;
-    uint32_t u = t->free_use;
-    if (u != 0)
-        t->free_use = t->uses[u].next;
-    else if (grow((void **)&t->uses, t->use_count, &t->use_room, sizeof *t->uses))
-        u = t->use_count++;
+    torch_streams *users = users_of(t, b);
+    if (users == NULL || torch_streams_add(users, stream) == NULL)
+        no_memory(t);
+}
+
+/* One wait at the end of its stream's list; false without memory. */
+static bool add_wait(torch *t, mt_block *b, uint32_t stream) {
+    torch_slot *s = torch_streams_add(&t->waiting, stream);
+    if (s == NULL || t->waits.count > UINT32_MAX || mt_array_push(&t->waits) == NULL)
+        return false;
+    uint32_t w = (uint32_t)(t->waits.count - 1);
+    t->waits.at[w] = (torch_wait){ .block = b };
+    if (s->first == 0)
+        s->first = w;
     else
-        return;
-    t->uses[u] = (torch_use){ stream, b->users };
-    b->users = u;
+        t->waits.at[s->last].next = w;
+    s->last = w;
+    b->events++;
+    return true;
 }
 
-/* Turns the list of a block's uses around: the latest stands first, and they are wanted in the
- * order in which they were made. */
-static uint32_t reversed(torch *t, uint32_t u) {
-    uint32_t turned = 0;
-    while (u != 0) {
-        uint32_t next = t->uses[u].next;
-        t->uses[u].next = turned;
-        turned = u;
-        u = next;
-    }
-    return turned;
-}
-
-/* The uses of a block, as a table in the order in which they were made. */
-static void take_uses(torch *t, uint32_t u, torch_streams *to) {
-    for (u = reversed(t, u); u != 0;) {
-        uint32_t next = t->uses[u].next;
-        torch_streams_add(to, t->uses[u].stream);
-        t->uses[u].next = t->free_use;
-        t->free_use = u;
-        u = next;
-    }
-}
-
-/* Puts one wait per using stream into the queue and forgets the uses. */
 void torch_wait_for_users(torch *t, mt_block *b) {
-    torch_streams users = { 0 };
-    take_uses(t, b->users, &users);
+    torch_streams *users = &t->users.at[b->users];
+    for (uint32_t i = 0; i < users->room; i++)
+        if (users->slot[i].distance >= 0 && !add_wait(t, b, users->slot[i].stream))
+            no_memory(t);
+    torch_streams_free(users);
+    users->next = t->free_users;
+    t->free_users = b->users;
     b->users = 0;
-    for (uint32_t i = 0; i < users.room; i++) {
-        uint32_t stream = users.slot[i].stream;
-        if (users.slot[i].distance >= 0 && torch_streams_add(&t->waiting, stream) &&
-            grow((void **)&t->waits, t->wait_count, &t->wait_room, sizeof *t->waits)) {
-            t->waits[t->wait_count++] = (torch_wait){ b, stream };
-            b->events++;
-        }
-    }
-    torch_streams_free(&users);
     if (b->events == 0)
         torch_complete_free(t, b);
 }
 
-static void finish_stream(torch *t, uint32_t stream) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < t->wait_count; i++) {
-        torch_wait w = t->waits[i];
-        if (w.stream != stream)
-            t->waits[kept++] = w;
-        else if (--w.block->events == 0)
-            torch_complete_free(t, w.block);
-    }
-    t->wait_count = kept;
-}
-
 void torch_process_waits(torch *t, bool wait) {
-    if (t->held && !wait)
+    if (t->waiting.count == 0 || (t->held && !wait))
         return;
-    for (uint32_t i = 0; i < t->waiting.room && t->wait_count > 0; i++)
-        if (t->waiting.slot[i].distance >= 0)
-            finish_stream(t, t->waiting.slot[i].stream);
+    for (uint32_t i = 0; i < t->waiting.room; i++) {
+        const torch_slot *s = &t->waiting.slot[i];
+        for (uint32_t w = s->distance >= 0 ? s->first : 0; w != 0; w = t->waits.at[w].next)
+            if (--t->waits.at[w].block->events == 0)
+                torch_complete_free(t, t->waits.at[w].block);
+    }
     torch_streams_clear(&t->waiting);
+    t->waits.count = 1;
 }
