@@ -32,6 +32,7 @@ record() { # TORCH TRANSFORMERS
         cat "$f"
     done >"$out/summaries.txt"
     pack "torch-$short" "$out/summaries.txt"
+    "$venv/device/run" "$venv/bin/python" $here/settings.py "tests/recordings/torch-$short/settings.tsv"
     "$venv/device/run" "$venv/bin/python" $here/decode.py "$out/decodes" --list $here/kept.txt
     [ "$short" != 2.8 ] || rm -f "$out"/decodes/*.tsv # `memtrace predict` knows no 2.8
     pack "gpt2-$short" "$out/decodes"/*
