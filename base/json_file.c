@@ -85,7 +85,7 @@ mt_status mt_json_read(mt_json_tree *out, const char *file, const void *text, ui
     json_error_t error;
     *out = (mt_json_tree){ 0 };
     if (n == 0)
-        return mt_fail(err, MT_BAD, "%s: byte %llu: nothing there, expected a JSON object", file,
+        return mt_fail(err, MT_BAD, "%s: byte %llu: empty, expected a JSON object", file,
                        (unsigned long long)offset);
     mt_status status = MT_OK;
     if (!parse(out, text, n, &error))

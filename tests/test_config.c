@@ -312,7 +312,7 @@ static void test_json_refused(void **state) {
 
 static void test_json_syntax(void **state) {
     (void)state;
-    bad("", "byte 0: nothing there");
+    bad("", "byte 0: empty");
     bad("[" SMALL "]", "not the JSON expected");
     bad("[1, 2]", "an array, expected a JSON object");
     bad("12", "not the JSON expected");

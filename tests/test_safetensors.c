@@ -110,7 +110,7 @@ static void test_length(void **state) {
     (void)state;
     assert_refused(temp_write("empty.safetensors", "", 0), "0 bytes, expected the 8");
     assert_refused(temp_write("short.safetensors", "\2\0\0\0\0\0\0", 7), "7 bytes, expected the 8");
-    assert_refused(temp_write("zero.safetensors", "\0\0\0\0\0\0\0\0", 8), "byte 8: nothing there");
+    assert_refused(temp_write("zero.safetensors", "\0\0\0\0\0\0\0\0", 8), "byte 8: empty");
     assert_refused(write_raw(3, "{}", 2, 0), "header of 3 bytes, expected at most 2");
     assert_refused(write_raw(100000000, "{}", 2, 0), "header of 100000000 bytes, expected at most");
     assert_refused(write_raw(100000001, "{}", 2, 0), "header of 100000001 bytes, expected");

@@ -777,7 +777,7 @@ static void refuses_a_bad_vocabulary(void **state) {
     static const struct {
         const char *text, *words;
     } cases[] = {
-        { "", "vocab.json: byte 0: nothing there, expected a JSON object" },
+        { "", "vocab.json: byte 0: empty, expected a JSON object" },
         { "\n", "not the JSON expected" },
         { "{\n \"a\": 1,\n}", "vocab.json: byte 12: not the JSON expected" },
         { "{\"a\": 1} x", "byte 10: not the JSON expected" },
@@ -901,7 +901,7 @@ static void names_a_missing_file(void **state) {
     assert_non_null(strstr(err.text, path));
 }
 
-/* ---- whole vocabularies ----------------------------------------------------------------------- */
+/* ---- whole vocabularies ---------------------------------------------------------------------- */
 
 /* A vocabulary, and what another program made of texts with it. The first is our own; the second is
  * GPT-2's, of the shared data, where that is there. */
