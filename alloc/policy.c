@@ -33,7 +33,8 @@ const mt_policy_traits *mt_policy_nth(size_t i) {
     return i < POLICIES ? &policies[i]->traits : NULL;
 }
 
-char *mt_policy_names(char *buffer, size_t room) {
+/* Writes "torch, block, direct, ...". */
+static char *write_names(char *buffer, size_t room) {
     size_t n = 0;
     for (size_t i = 0; i < POLICIES && n < room; i++)
         n += (size_t)snprintf(buffer + n, room - n, "%s%s", i > 0 ? ", " : "",
@@ -55,7 +56,7 @@ mt_status mt_policy_open(mt_policy **out, const char *spec, const mt_owner *owne
     char names[128];
     if (ops == NULL)
         return mt_fail(err, MT_BAD, "unknown policy '%.100s'; known: %s", spec,
-                       mt_policy_names(names, sizeof names));
+                       write_names(names, sizeof names));
     mt_policy *p = calloc(1, ops->size);
     if (p == NULL)
         return mt_no_memory(err, "a policy");

@@ -23,7 +23,4 @@ const mt_policy_traits *mt_policy_find(const char *spec);
 /* Policy i of the list; NULL after the last. */
 const mt_policy_traits *mt_policy_nth(size_t i);
 
-/* Writes "torch, block, direct, ..." for messages, at most 128 characters, and returns buffer. */
-char *mt_policy_names(char *buffer, size_t room);
-
 #endif

@@ -230,6 +230,8 @@ static void test_illegal_divisions(void **state) {
         snprintf(options, sizeof options, "roundup_power2_divisions:%s", bad[i]);
         illegal(options, "policy");
     }
+    illegal("roundup_power2_divisions:00", "expected a power of two");
+    illegal("roundup_power2_divisions:[4:8,2:3]", "roundup_power2_divisions:[4:8,2:3]: expected [");
 }
 
 /* ---- numbers, booleans, names ---------------------------------------------------------------- */

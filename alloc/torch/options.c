@@ -180,9 +180,9 @@ static bool next_pair(char **list, char **left, char **right) {
 
 #define DIVISION_MOST 54 /* log2; no size is above 512 of so many divisions */
 
-static bool read_division(const char *text, uint8_t *log2) {
+static bool read_division(const char *text, uint64_t least, uint8_t *log2) {
     uint64_t d;
-    if (!mt_parse_u64(text, 0, UINT64_MAX, &d) || (d != 0 && !power_of_two(d)))
+    if (!mt_parse_u64(text, least, UINT64_MAX, &d) || (d != 0 && !power_of_two(d)))
         return false;
     uint8_t n = d == 0 ? 0 : (uint8_t)(63 - __builtin_clzll(d));
     *log2 = n < DIVISION_MOST ? n : DIVISION_MOST;
@@ -195,7 +195,7 @@ static bool read_interval(const reader *r, const char *left, const char *right, 
     uint8_t *entry = r->o->division_log2, log2;
     uint64_t b;
     int from, to;
-    if (!read_division(right, &log2))
+    if (!read_division(right, 0, &log2))
         return false;
     if (strcmp(left, ">") == 0) {
         from = (*last < 0 ? 0 : *last) + (r->release >= RELEASE(2, 10));
@@ -216,12 +216,14 @@ static bool read_interval(const reader *r, const char *left, const char *right, 
 static mt_status read_divisions(reader *r, const option *k, char *value, mt_error *err) {
     uint8_t log2;
     if (*value != '[') {
-        if (!read_division(value, &log2) || strcmp(value, "0") == 0)
+        if (!read_division(value, 1, &log2))
             return wrong(k, value, "a power of two", err);
         memset(r->o->division_log2, log2, sizeof r->o->division_log2);
         return MT_OK;
     }
-    char *list = unbracket(value), *left, *right;
+    char given[128], *left, *right;
+    snprintf(given, sizeof given, "%s", value);
+    char *list = unbracket(value);
     bool legal = list != NULL;
     int last = -1;
     while (legal && next_pair(&list, &left, &right))
@@ -229,7 +231,7 @@ static mt_status read_divisions(reader *r, const option *k, char *value, mt_erro
     if (legal)
         return MT_OK;
     return wrong(
-        k, "",
+        k, given,
         "[MiB:divisions,...,>:divisions], intervals powers of two, divisions powers of two "
         "or 0",
         err);
