@@ -65,7 +65,7 @@ static mt_status check_options(const mt_engine_options *o, const mt_config *c, m
     uint64_t rows;
     if (o->prompt < 1 || o->prompt > o->ctx || o->ctx > c->positions)
         return mt_fail(err, MT_BAD,
-                       "a prompt of %u tokens and a context of %u do not fit: expected 1 <= prompt "
+                       "a prompt of %u tokens and a context of %u do not fit, expected 1 <= prompt "
                        "<= ctx <= positions (%u)",
                        o->prompt, o->ctx, c->positions);
     if (o->batch < 1 || o->batch > 1 << 20)
@@ -144,7 +144,7 @@ mt_status mt_engine_step(mt_engine *e, const int32_t *ids, uint32_t T, int32_t *
                          mt_error *err) {
     uint32_t pass, first;
     if (T < 1 || T > e->options.ctx - e->tokens)
-        return mt_fail(err, MT_BAD, "%u tokens more than the %u of %u fed so far", T, e->tokens,
+        return mt_fail(err, MT_BAD, "%u tokens after %u exceed the context of %u", T, e->tokens,
                        e->options.ctx);
     remember(e, ids, T);
     step_shape(e, e->tokens + T, T, &pass, &first);
@@ -171,7 +171,7 @@ mt_status mt_engine_logits(mt_engine *e, uint32_t first, uint32_t rows, float *h
                            mt_error *err) {
     size_t V = e->model->config.vocab;
     if (first > e->logits_rows || rows > e->logits_rows - first)
-        return mt_fail(err, MT_CHECK, "rows %u to %u of %u logits asked for", first, first + rows,
+        return mt_fail(err, MT_CHECK, "rows %u to %u requested of %u logits", first, first + rows,
                        e->logits_rows);
     e->device->copy_out(e->device, host, (const float *)e->logits.ptr + first * V,
                         rows * V * sizeof(float));

@@ -29,7 +29,7 @@ mt_status mt_graph_check(const mt_engine_options *o, const mt_device *d, mt_erro
         return MT_OK;
     if (kv == NULL || !kv->stays || !o->arena)
         return mt_fail(err, MT_BAD,
-                       "--graph needs buffers that stay where they are: --kv %s (not %s) and "
+                       "--graph needs fixed addresses: --kv %s (not %s) and "
                        "--activations arena",
                        those_that_stay(names, sizeof names), o->kv);
     if (d->computes && d->record == NULL)

@@ -702,7 +702,7 @@ static void decode_names_the_id_and_its_place(void **state) {
         check_error(&err, status, MT_BAD);
         snprintf(number, sizeof number, "id %d ", bad[i]);
         assert_non_null(strstr(err.text, number));
-        assert_non_null(strstr(err.text, "place 2 "));
+        assert_non_null(strstr(err.text, "index 2 "));
         assert_null(text);
         assert_int_equal(mt_tokenizer_decode(t, ids, COUNT(ids), &text, &n, NULL), MT_BAD);
     }
@@ -797,13 +797,13 @@ static void refuses_a_bad_vocabulary(void **state) {
         { "{\"a\": 16777216}", "is 16777216" },
         { "{\"a\": 9223372036854775807}", "is 9223372036854775807" },
         { "{\"a\": 3, \"b\": 3}", "the id of \"b\" is also" },
-        { "{\"\": 3}", "empty symbol" },
-        { "{\"a b\": 3}", "\"a b\" has a character that stands for no byte" },
-        { "{\"\\u0144\": 3}", "stands for no byte" },
-        { "{\"\\u00ad\": 3}", "stands for no byte" },
-        { "{\"\\u20ac\": 3}", "stands for no byte" },
-        { "{\"\\ud83d\\udc4b\": 3}", "stands for no byte" },
-        { "{\"a\": 3}", "no symbol for the byte 0x00 (U+0100)" },
+        { "{\"\": 3}", "a token is empty" },
+        { "{\"a b\": 3}", "\"a b\" has a character outside the byte alphabet" },
+        { "{\"\\u0144\": 3}", "outside the byte alphabet" },
+        { "{\"\\u00ad\": 3}", "outside the byte alphabet" },
+        { "{\"\\u20ac\": 3}", "outside the byte alphabet" },
+        { "{\"\\ud83d\\udc4b\": 3}", "outside the byte alphabet" },
+        { "{\"a\": 3}", "no token for the byte 0x00 (U+0100)" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         write_text("vocab.json", cases[i].text);
@@ -816,7 +816,7 @@ static void refuses_a_vocabulary_without_a_byte(void **state) {
     (void)state;
     for (int b = 0; b < 256; b++) {
         char *vocab = bytes_json(b, ""), words[64];
-        snprintf(words, sizeof words, "no symbol for the byte 0x%02x", (unsigned)b);
+        snprintf(words, sizeof words, "no token for the byte 0x%02x", (unsigned)b);
         write_text("vocab.json", vocab);
         write_text("merges.txt", "#version: 0.2\n");
         check_refused(words);
@@ -830,23 +830,23 @@ static void refuses_bad_merges(void **state) {
         const char *text, *words;
     } cases[] = {
         { "", "merges.txt: the file is empty" },
-        { "#version: 0.2\n\n", "merges.txt:2: expected two symbols" },
-        { "a a\n\na b\n", "merges.txt:2: expected two symbols" },
-        { "a a\naa\n", "merges.txt:2: expected two symbols with one space between: \"aa\"" },
-        { "a a a\n", "merges.txt:1: expected two symbols" },
-        { "a  a\n", "merges.txt:1: expected two symbols" },
-        { " a\n", "merges.txt:1: expected two symbols" },
-        { "a \n", "merges.txt:1: expected two symbols" },
-        { "a a \n", "merges.txt:1: expected two symbols" },
-        { "a\ta\n", "merges.txt:1: expected two symbols" },
-        { "a a\n#version: 0.2\n", "merges.txt:2: a symbol is not in the vocabulary" },
-        { "a a\r\r\n", "merges.txt:1: a symbol is not in the vocabulary: \"a a\\x0d\"" },
-        { "zz a\n", "merges.txt:1: a symbol is not in the vocabulary" },
-        { "a zz\n", "merges.txt:1: a symbol is not in the vocabulary" },
-        { "a \xff\n", "merges.txt:1: a symbol is not in the vocabulary" },
-        { "a b\n", "merges.txt:1: what the merge makes is not in the vocabulary: \"a b\"" },
-        { "a a\nc c\na a\n", "merges.txt:3: the same merge is on a line before" },
-        { "<| endoftext|>\n", "merges.txt:1: no merge may make the end of text" },
+        { "#version: 0.2\n\n", "merges.txt:2: expected two tokens" },
+        { "a a\n\na b\n", "merges.txt:2: expected two tokens" },
+        { "a a\naa\n", "merges.txt:2: expected two tokens separated by one space: \"aa\"" },
+        { "a a a\n", "merges.txt:1: expected two tokens" },
+        { "a  a\n", "merges.txt:1: expected two tokens" },
+        { " a\n", "merges.txt:1: expected two tokens" },
+        { "a \n", "merges.txt:1: expected two tokens" },
+        { "a a \n", "merges.txt:1: expected two tokens" },
+        { "a\ta\n", "merges.txt:1: expected two tokens" },
+        { "a a\n#version: 0.2\n", "merges.txt:2: a token is not in the vocabulary" },
+        { "a a\r\r\n", "merges.txt:1: a token is not in the vocabulary: \"a a\\x0d\"" },
+        { "zz a\n", "merges.txt:1: a token is not in the vocabulary" },
+        { "a zz\n", "merges.txt:1: a token is not in the vocabulary" },
+        { "a \xff\n", "merges.txt:1: a token is not in the vocabulary" },
+        { "a b\n", "merges.txt:1: the merged token is not in the vocabulary: \"a b\"" },
+        { "a a\nc c\na a\n", "merges.txt:3: the merge is a duplicate" },
+        { "<| endoftext|>\n", "merges.txt:1: a merge may not produce <|endoftext|>" },
     };
     char *vocab = bytes_json(-1, ", \"aa\": 256, \"cc\": 257, \"<|\": 258, \"endoftext|>\": 259");
     for (size_t i = 0; i < COUNT(cases); i++) {

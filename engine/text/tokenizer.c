@@ -124,12 +124,12 @@ static mt_status fill_token(const alphabet *a, const char *path, const char *key
     char text[SHOWN];
     size_t length;
     if (slot->bytes != NULL)
-        return mt_fail(err, MT_BAD, "%s: the id of \"%s\" is also that of another symbol", path,
+        return mt_fail(err, MT_BAD, "%s: the id of \"%s\" is also that of another token", path,
                        shown(text, key, n));
     if (n == 0)
-        return mt_fail(err, MT_BAD, "%s: there is an empty symbol", path);
+        return mt_fail(err, MT_BAD, "%s: a token is empty", path);
     if (!symbols_to_bytes(a, key, n, *at, &length))
-        return mt_fail(err, MT_BAD, "%s: \"%s\" has a character that stands for no byte", path,
+        return mt_fail(err, MT_BAD, "%s: \"%s\" has a character outside the byte alphabet", path,
                        shown(text, key, n));
     *slot = (token){ *at, length };
     *at += length;
@@ -163,7 +163,7 @@ static mt_status find_bytes(mt_tokenizer *t, const alphabet *a, const char *path
         char one = (char)code;
         t->byte_ids[b] = code < 0x80 ? id_of(vocab, &one, 1) : id_of(vocab, two, 2);
         if (t->byte_ids[b] < 0)
-            return mt_fail(err, MT_BAD, "%s: no symbol for the byte 0x%02x (U+%04X)", path,
+            return mt_fail(err, MT_BAD, "%s: no token for the byte 0x%02x (U+%04X)", path,
                            (unsigned)b, (unsigned)code);
     }
     t->end_of_text = id_of(vocab, end_of_text, sizeof end_of_text - 1);
@@ -209,17 +209,17 @@ static mt_status read_merge(mt_tokenizer *t, json_t *vocab, const merge_line *l,
     const char *right = text + left_n + 1;
     size_t right_n = space != NULL ? l->line.length - left_n - 1 : 0;
     if (left_n == 0 || right_n == 0 || strchr(right, ' ') != NULL)
-        return bad_line(l, "expected two symbols with one space between", err);
+        return bad_line(l, "expected two tokens separated by one space", err);
     int32_t a = id_of(vocab, text, left_n), b = id_of(vocab, right, right_n), both = -1;
     if (a < 0 || b < 0)
-        return bad_line(l, "a symbol is not in the vocabulary", err);
+        return bad_line(l, "a token is not in the vocabulary", err);
     MT_TRY(joined_id(vocab, text, left_n, right, right_n, &both, err));
     if (both < 0)
-        return bad_line(l, "what the merge makes is not in the vocabulary", err);
+        return bad_line(l, "the merged token is not in the vocabulary", err);
     if (both == t->end_of_text)
-        return bad_line(l, "no merge may make the end of text", err);
+        return bad_line(l, "a merge may not produce <|endoftext|>", err);
     if (mt_merges_has(&t->merges, a, b))
-        return bad_line(l, "the same merge is on a line before", err);
+        return bad_line(l, "the merge is a duplicate", err);
     return mt_merges_add(&t->merges, a, b, both) ? MT_OK : mt_no_memory(err, "the merges");
 }
 
@@ -256,7 +256,7 @@ static mt_status read_both(mt_tokenizer *t, const char *vocab, const char *text,
     mt_status status =
         json_object_size(json.root) > 0
             ? read_tokens(t, vocab, json.root, err)
-            : mt_fail(err, MT_BAD, "%s: expected a JSON object of symbols and their ids", vocab);
+            : mt_fail(err, MT_BAD, "%s: expected a JSON object of tokens and their ids", vocab);
     if (status == MT_OK)
         status = read_merges(t, json.root, merges, in, err);
     mt_json_free(&json);
@@ -326,7 +326,7 @@ mt_status mt_tokenizer_open_folder(mt_tokenizer **out, const char *folder, mt_er
         MT_TRY(open_pair(out, folder, "encoder.json", "vocab.bpe", &found, err));
     if (!found)
         return mt_fail(err, MT_BAD,
-                       "%s: no vocabulary there: expected vocab.json and merges.txt, or "
+                       "%s: no vocabulary, expected vocab.json and merges.txt, or "
                        "encoder.json and vocab.bpe",
                        folder);
     return MT_OK;
@@ -396,9 +396,7 @@ static mt_status decoded_length(const mt_tokenizer *t, const int32_t *ids, size_
     *length = 0;
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < 0 || (size_t)ids[i] >= t->size || t->tokens[ids[i]].bytes == NULL)
-            return mt_fail(err, MT_BAD,
-                           "id %" PRId32 " at place %zu (from 0) has no token: the vocabulary's "
-                           "ids are 0 to %zu",
+            return mt_fail(err, MT_BAD, "id %" PRId32 " at index %zu is unknown, expected 0 to %zu",
                            ids[i], i, t->size - 1);
         if (!mt_add(*length, t->tokens[ids[i]].length, length))
             return mt_no_memory(err, "the decoded text");
