@@ -303,11 +303,11 @@ static const struct {
     const char *name;
     bool wrong; /* must be caught; else must not */
 } faults[] = {
-    { MT_FAULT_SWAP_K, "keys of two positions exchanged", true },
+    { MT_FAULT_SWAP_K, "keys of two positions swapped", true },
     { MT_FAULT_POSITION, "position off by one", true },
     { MT_FAULT_STALE, "a stale layer", true },
-    { MT_FAULT_MIX_KV, "keys and values exchanged at a growth", true },
-    { MT_FAULT_SWAP_KV, "keys and values of two positions exchanged together", false },
+    { MT_FAULT_MIX_KV, "keys and values swapped when the cache grows", true },
+    { MT_FAULT_SWAP_KV, "keys and values of two positions swapped together", false },
 };
 
 static mt_status check_fault(cli_session *s, int i, const record *clean, const record *reference,
@@ -333,7 +333,7 @@ static mt_status check_fault(cli_session *s, int i, const record *clean, const r
                damaged.steps, c.difference, c.bound,
                caught            ? "caught"
                : faults[i].wrong ? "NOT CAUGHT"
-                                 : "no difference, as it must be");
+                                 : "no difference, as expected");
         *good += caught == faults[i].wrong && first;
     }
     free_record(&damaged);
@@ -345,7 +345,7 @@ static mt_status check_faults(cli_session *s, mt_error *err) {
     int good = 0, count = (int)(sizeof faults / sizeof *faults);
     mt_engine_options o = cli_engine_options(s);
     if (s->ctx < s->P + 4)
-        return mt_fail(err, MT_BAD, "--fault needs a --ctx at least 4 tokens above the prompt's %u",
+        return mt_fail(err, MT_BAD, "--fault needs --ctx at least 4 tokens above the prompt's %u",
                        s->P);
     mt_status status = new_record(&clean, s, err);
     if (status == MT_OK)
@@ -358,9 +358,9 @@ static mt_status check_faults(cli_session *s, mt_error *err) {
         status = check_fault(s, i, &clean, &reference, &good, err);
     if (status == MT_OK) {
         if (good == count)
-            printf("caught: all 4 wrong caches, none of them by the first token\n");
+            printf("caught: all 4 faults, none visible in the first token\n");
         else
-            printf("FAILED: %d of %d faults behaved as they must\n", good, count);
+            printf("FAILED: %d of %d faults as expected\n", good, count);
         status = good == count ? MT_OK : MT_CHECK;
     }
     free_record(&clean);

@@ -33,14 +33,14 @@ verified "quietly" 12 --ctx 12 --quiet
 verified "another policy" 12 --ctx 12 --policy direct --logits all
 
 for kv in concat static doubling:10 paged:16; do
-    begin "wrong caches are caught: $kv"
+    begin "faults are caught: $kv"
     run verify $model --ctx $ctx --kv $kv --fault
     want ended 0
     want empty "$err"
     want grep -q '^caught: ' "$out"
     want is "$(tail -n 1 "$out" | cut -c 1-7)" "caught:"
     want is "$(grep -c ': caught$' "$out")" 4
-    want is "$(grep -c ': no difference, as it must be$' "$out")" 1
+    want is "$(grep -c ': no difference, as expected$' "$out")" 1
     want is "$(grep -c 'check of the first token: passes$' "$out")" 5
     cp "$out" "$dir/loud"
     run verify $model --ctx $ctx --kv $kv --fault --quiet
