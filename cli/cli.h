@@ -149,6 +149,9 @@ void cli_library_lines(const cli_library *l, const cli_session *s, cli_sink to);
 /* On stderr: that the capacity was reached, how often, and the step of the first time. */
 void cli_tell_capacity(const mt_source *s, bool standard, int64_t step);
 
+/* On stderr: the request that was refused, and whether the default capacity refused it. */
+void cli_tell_refusal(const cli_session *s);
+
 /* Threads to use: as many as asked for, or one for each core that this program may use. Says so
  * when more are asked for than there are cores. */
 int cli_threads(uint64_t asked, bool quiet);

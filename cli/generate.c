@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/summary.h"
-
 static const char doc[] =
     "Continues a prompt by greedy decoding and prints prompt and continuation.\vText needs "
     "a vocabulary (--model DIR or --tokenizer DIR); --ids works without one. --ctx counts "
@@ -129,7 +127,8 @@ static mt_status generate(printer *p, mt_error *err) {
     cli_progress_end(&p->progress);
     if (p->err.status != MT_OK)
         *err = p->err;
-    if (status == MT_OK || status == MT_INTERRUPTED || status == MT_NO_MEMORY)
+    bool stopped = status == MT_INTERRUPTED || status == MT_NO_MEMORY;
+    if (status == MT_OK || (stopped && (done > 0 || p->streams)))
         for (uint32_t b = 0; b < s->batch; b++)
             print_sequence(p, s->prompt + (size_t)b * s->P, ids + (size_t)b * steps, done);
     free(ids);
@@ -146,7 +145,7 @@ int cli_generate(int argc, char **argv) {
     if (status == MT_OK)
         status = generate(&p, &err);
     if (status == MT_NO_MEMORY)
-        mt_oom_print(stderr, mt_alloc_refusal(s.alloc));
+        cli_tell_refusal(&s);
     else
         cli_fail(status, &err);
     cli_close(&s);

@@ -11,6 +11,7 @@
 #include "alloc/torch/torch.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "reports/columns.h"
 #include "reports/meter.h"
 #include "traces/check.h"
 #include "traces/replay.h"
@@ -53,8 +54,8 @@ static const cli_option rows[] = {
     { CLI_GROUP, .help = "Replay:" },
     { CLI_SPEC, FIELD(policy), "policy", "LIST",
       .help = "policies with their options, listed below", "torch" },
-    { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device", "1024GiB", 1,
-      SIZE_MOST },
+    { CLI_SIZE, FIELD(capacity), "capacity", "SIZE", .help = "memory of the device",
+      "1024GiB: what one device served, this one serves", 1, SIZE_MOST },
     { CLI_SIZE, FIELD(granularity), "granularity", "SIZE",
       .help = "the driver rounds each segment up to a multiple of this power of two", "2MiB", 512,
       SIZE_MOST },
@@ -208,11 +209,34 @@ static void close_session(session *s) {
     cli_list_free(&s->policies);
 }
 
+/* A row as it is printed. */
+typedef struct line {
+    const char *policy;
+    mt_meter_row m;
+    uint64_t overhead, refused;
+} line;
+
+#define BYTES(name)                                                                                \
+    { #name, MT_CELL_U64, offsetof(line, m.name), 0 }
+
+static const mt_column columns[] = {
+    { "policy", MT_CELL_TEXT, offsetof(line, policy), 0 },
+    BYTES(peak_requested),
+    BYTES(peak_reserved),
+    BYTES(reserved),
+    BYTES(rounding),
+    BYTES(split),
+    BYTES(cached),
+    { "overhead", MT_CELL_U64, offsetof(line, overhead), 0 },
+    BYTES(calls),
+    BYTES(bumps),
+    { "refused", MT_CELL_U64, offsetof(line, refused), 0 },
+    { .name = NULL },
+};
+
 static void print_row(const char *policy, const mt_meter_row *r, uint64_t refused) {
-    printf("%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-           " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-           policy, r->peak_requested, r->peak_reserved, r->reserved, r->rounding, r->split,
-           r->cached, r->peak_reserved - r->peak_requested, r->calls, r->bumps, refused);
+    const line l = { policy, *r, r->peak_reserved - r->peak_requested, refused };
+    mt_columns_row(stdout, columns, &l, MT_DAT);
 }
 
 static void print_refused(const session *s, const mt_refused *r) {
@@ -221,7 +245,7 @@ static void print_refused(const session *s, const mt_refused *r) {
     if (r->count == 0)
         return;
     printf("# first refused: %" PRIu64 " bytes at %s:%" PRIu64 ": largest free block %" PRIu64
-           ", free in segments %" PRIu64 ", left on the device %" PRIu64 "\n",
+           ", free in segments %" PRIu64 ", free on the device %" PRIu64 "\n",
            f->request.bytes, mt_printable_path(path, sizeof path, mt_input_name(s->in->in)),
            r->line, f->largest_free, f->free_total, f->source_free);
 }
@@ -252,20 +276,20 @@ static mt_status print_optimum(const session *s, uint64_t least, mt_error *err) 
     MT_TRY(mt_optimum_solve(s->optimum, &b, err));
     const mt_meter_row row = { .peak_requested = b.low,
                                .peak_reserved = b.high < least ? b.high : least };
-    printf("# optimum: one range of addresses needs %s%" PRIu64 "; the least was found by %s\n",
+    printf("# optimum: one contiguous range needs %s%" PRIu64
+           "; the least reserved was found by %s\n",
            b.exact ? "" : "at most ", b.packed, b.high <= least ? b.how : "a policy above");
     print_row("optimum", &row, 0);
     return MT_OK;
 }
 
 static mt_status print_rows(session *s, mt_error *err) {
-    char path[1000];
     uint64_t least = UINT64_MAX, refused = 0;
-    printf("# memtrace %s\n# command replay\n# file %s\n# requests %" PRIu64 "\n# units bytes\n",
-           MT_VERSION, mt_printable_path(path, sizeof path, s->o->files.path[0]),
-           s->replay.requests);
-    printf("# policy peak_requested peak_reserved reserved rounding split cached overhead calls "
-           "bumps refused\n");
+    cli_say_command(cli_comments, "replay");
+    cli_say_path(cli_comments, "file", s->o->files.path[0]);
+    cli_say_number(cli_comments, "requests", s->replay.requests);
+    cli_say(cli_comments, MT_VALUE_TEXT, "units", "bytes");
+    mt_columns_names(stdout, columns, MT_DAT);
     for (size_t i = 0; i < s->policies.count; i++) {
         MT_TRY(print_policy(s, i, &least, err));
         refused += s->replay.refused[i].count;
@@ -274,7 +298,7 @@ static mt_status print_rows(session *s, mt_error *err) {
         MT_TRY(print_optimum(s, least, err));
     if (refused > 0)
         return mt_fail(err, MT_NO_MEMORY,
-                       "out of device memory (--capacity): requests refused: %" PRIu64, refused);
+                       "out of device memory (--capacity): %" PRIu64 " requests refused", refused);
     return MT_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "reports/summary.h"
 
 #define VALUE_MOST 1200
 
@@ -38,6 +39,12 @@ void cli_tell_capacity(const mt_source *s, bool standard, int64_t step) {
             ":\neach time the allocator freed its cached segments and tried again\n",
             cli_size_text(size, sizeof size, s->capacity), standard ? " (the default)" : "",
             s->refusals, s->refusals == 1 ? "" : "s", step);
+}
+
+void cli_tell_refusal(const cli_session *s) {
+    mt_oom_print(stderr, mt_alloc_refusal(s->alloc));
+    if (s->o.capacity == 0 && s->cuda.device == NULL)
+        fprintf(stderr, "the capacity is the default, %s\n", CLI_CAPACITY_TEXT);
 }
 
 void cli_say_command(cli_sink to, const char *command) {

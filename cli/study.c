@@ -11,7 +11,6 @@
 #include "cli/list.h"
 #include "base/size.h"
 #include "traces/chrome.h"
-#include "reports/summary.h"
 #include "reports/table.h"
 #include "traces/trace.h"
 
@@ -121,7 +120,7 @@ static mt_status read_contexts(study *st, const char *text, mt_error *err) {
     if (status == MT_OK && l.count > CONTEXTS_MOST)
         status = mt_fail(err, MT_BAD, "--contexts: at most %d", CONTEXTS_MOST);
     if (status == MT_OK && (st->contexts = calloc(l.count, sizeof *st->contexts)) == NULL)
-        status = mt_fail(err, MT_FAILED, "no memory for a list of contexts");
+        status = mt_no_memory(err, "a list of contexts");
     for (size_t i = 0; status == MT_OK && i < l.count; i++) {
         uint64_t context = 0;
         if (!mt_parse_u64(l.value[i], 1, text != NULL ? positions : UINT32_MAX, &context))
@@ -179,7 +178,7 @@ static mt_status default_prompt(study *st, const study_options *o, mt_error *err
         return MT_OK;
     int32_t *prompt = realloc(s->prompt, (size_t)s->batch * DEFAULT_PROMPT * sizeof *prompt);
     if (prompt == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the prompt");
+        return mt_no_memory(err, "the prompt");
     s->prompt = prompt;
     s->P = DEFAULT_PROMPT;
     mt_seeded_prompt(prompt, s->batch, s->P, s->o.seed, s->config.vocab);
@@ -197,9 +196,8 @@ static mt_status prepare(study *st, const study_options *o, mt_error *err) {
     st->csv = o->csv;
     st->cached = calloc(st->count, sizeof *st->cached);
     st->uncached = calloc(st->count, sizeof *st->uncached);
-    return st->cached != NULL && st->uncached != NULL
-               ? MT_OK
-               : mt_fail(err, MT_FAILED, "no memory for a study's figures");
+    return st->cached != NULL && st->uncached != NULL ? MT_OK
+                                                      : mt_no_memory(err, "a study's figures");
 }
 
 static mt_status measure(study *st, mt_error *err) {
@@ -294,7 +292,7 @@ int cli_study(int argc, char **argv) {
     if (status == MT_OK)
         status = study_run(&st, &o, &err);
     if (status == MT_NO_MEMORY)
-        mt_oom_print(stderr, mt_alloc_refusal(st.s.alloc));
+        cli_tell_refusal(&st.s);
     else
         cli_fail(status, &err);
     close_study(&st);

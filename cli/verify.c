@@ -14,7 +14,6 @@
 
 #include "base/output.h"
 #include "engine/kv/fault.h"
-#include "reports/summary.h"
 
 /* Rounding of fp32 sums through the layers of a GPT-2, relative to the largest logit: a right cache
  * stays some ten times below (measured over contexts up to 1024 and 4 to 48 layers). */
@@ -103,8 +102,8 @@ static mt_status cached_run(cli_session *s, const mt_engine_options *o, const in
     cli_progress p;
     int32_t *next = calloc(r->B, sizeof *next);
     cli_progress_start(&p, s->o.quiet, what, "steps", r->steps);
-    mt_status status = next != NULL ? mt_engine_open(&e, s->model, o, err)
-                                    : mt_fail(err, MT_FAILED, "no memory for a step's tokens");
+    mt_status status =
+        next != NULL ? mt_engine_open(&e, s->model, o, err) : mt_no_memory(err, "a step's tokens");
     for (uint32_t step = 0; status == MT_OK && step < r->steps; step++) {
         status = mt_engine_step(e, step == 0 ? s->prompt : next, step == 0 ? s->P : 1, next, err);
         for (uint32_t b = 0; status == MT_OK && b < r->B; b++) {
@@ -143,8 +142,8 @@ static mt_status one_pass(cli_session *s, const int32_t *ids, record *r, mt_erro
     o.logits_all = true;
     o.prompt = s->ctx;
     int32_t *next = calloc(r->B, sizeof *next);
-    mt_status status = next != NULL ? mt_engine_open(&e, s->model, &o, err)
-                                    : mt_fail(err, MT_FAILED, "no memory for a step's tokens");
+    mt_status status =
+        next != NULL ? mt_engine_open(&e, s->model, &o, err) : mt_no_memory(err, "a step's tokens");
     if (status == MT_OK)
         status = mt_engine_step(e, ids, s->ctx, next, err);
     for (uint32_t step = 0; status == MT_OK && step < r->steps; step++)
@@ -163,7 +162,7 @@ static mt_status all_prefixes(cli_session *s, const int32_t *ids, record *r, mt_
     o.kv = "none";
     o.logits_all = false;
     if (feed == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the run's tokens");
+        return mt_no_memory(err, "the run's tokens");
     for (uint32_t b = 0; b < r->B; b++)
         for (uint32_t step = 0; step < r->steps; step++)
             feed[(size_t)b * r->steps + step] =
@@ -189,7 +188,7 @@ static mt_status uncached_run(cli_session *s, bool rerun, const record *cached, 
                               mt_error *err) {
     int32_t *ids = sequence(s, cached);
     if (ids == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the run's tokens");
+        return mt_no_memory(err, "the run's tokens");
     mt_status status = (rerun ? all_prefixes : one_pass)(s, ids, r, err);
     free(ids);
     if (status == MT_OK)
@@ -381,7 +380,7 @@ int cli_verify(int argc, char **argv) {
     if (status == MT_OK)
         status = o.fault ? check_faults(&s, &err) : check_cache(&s, o.rerun, &err);
     if (status == MT_NO_MEMORY)
-        mt_oom_print(stderr, mt_alloc_refusal(s.alloc));
+        cli_tell_refusal(&s);
     else if (status != MT_CHECK)
         cli_fail(status, &err);
     cli_close(&s);

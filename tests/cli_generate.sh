@@ -159,6 +159,13 @@ refused "text without a vocabulary" 2 "--tokenizer DIR" generate $small --ctx 5
 refused "a dry run has no ids" 2 "computes nothing" generate --ids $small --backend none
 refused "a trace of generate" 2 "memtrace run" generate --ids $small --trace "$dir/x"
 refused "JSON of generate" 2 "memtrace run" generate --ids $small --json
+begin "out of memory at the default capacity"
+run generate --ids --backend cpu --layers 1 --heads 2 --width 16 --vocab 50 --positions 1048576 --ctx 1048576 \
+    --batch 1024 --kv static --quiet
+want ended 3
+want empty "$out"
+want has "$err" "out of device memory in step 0"
+want is "$(tail -n 1 "$err")" "the capacity is the default, 48GiB"
 refused "an argument of generate" 2 "unexpected argument 'hello'" generate --ids hello
 refused "a folder as prompt" 2 "$dir" generate --ids $small --prompt-file "$dir"
 want no [ -e "$dir/x" ]

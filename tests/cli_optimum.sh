@@ -36,7 +36,7 @@ run replay "$dir/run.trace" --policy torch,block:64KiB,direct,bfc --optimum
 want [ "$status" = 0 ]
 want awk '!/^#/ { n++; if ($1 != "optimum" && (!least || $3 < least)) least = $3; last = $1; low = $2; high = $3 }
           END { exit !(n == 5 && last == "optimum" && low <= high && high <= least) }' "$out"
-want grep -q '^# optimum: one range of addresses needs' "$out"
+want grep -q '^# optimum: one contiguous range needs' "$out"
 
 refused "replay: --check takes no --optimum" 2 "no --optimum" replay --check --optimum "$dir/run.trace"
 

@@ -73,7 +73,7 @@ begin "a refusal names the request, the largest free block and what the device h
 printf '%s\n' "# torch 2.15.0" "a 0 1048576000 0" "f 0 - 0" "a 1 4194304 0" "a 2 1048576000 0" >"$dir/hole.tsv"
 run replay --capacity 1500MiB "$dir/hole.tsv"
 want ended 3
-want has "$out" "# first refused: 1048576000 bytes at $dir/hole.tsv:5: largest free block 1044381696, free in segments 1044381696, left on the device 524288000"
+want has "$out" "# first refused: 1048576000 bytes at $dir/hole.tsv:5: largest free block 1044381696, free in segments 1044381696, free on the device 524288000"
 
 # Small requests first, then large ones: what the small ones left is of no use to them.
 begin "the same requests with and without expandable segments"
