@@ -1347,7 +1347,7 @@ static void test_many_holes(void **state) {
             fill_holes(holes, extra);
 }
 
-/* ---- many streams --------------------------------------------------------------------------- */
+/* ---- many streams ---------------------------------------------------------------------------- */
 
 /* A block that so many other streams use is free when the last of them is done, and not before. */
 static void many_streams(uint32_t streams) {
