@@ -144,6 +144,35 @@ want is "$(tail -n 3 "$out")" "1 skipped:
   cli_some.sh: two (there is no moon)
 1 passed, 0 failed"
 
+# says NAME STATUS LINE...: a test program that prints the lines.
+says() {
+    printf '#!/bin/sh\ncat <<"END"\n' >"$dir/$1"
+    ending=$2
+    file=$dir/$1
+    shift 2
+    printf '%s\n' "$@" >>"$file"
+    printf 'END\nexit %s\n' "$ending" >>"$file"
+    chmod +x "$file"
+}
+begin "run.sh counts every test that failed, whatever the program says at its end"
+says two_failed 2 "[ RUN      ] a" "[       OK ] a" "[ RUN      ] b" "[  FAILED  ] b" \
+    "[ RUN      ] c" "[  FAILED  ] c" "[ RUN      ] d" "[  SKIPPED ] d" "[==========] 4 test(s) run." \
+    "[  PASSED  ] 1 test(s)." "[  SKIPPED ] group: 1 test(s), listed below:" "[  SKIPPED ] d" \
+    "[  FAILED  ] group: 2 test(s), listed below:" "[  FAILED  ] b" "[  FAILED  ] c" " 2 FAILED TEST(S)"
+says two_groups 2 "[ RUN      ] a" "[  FAILED  ] a" "[==========] 1 test(s) run." "[  FAILED  ] a" \
+    "[ RUN      ] b" "[  ERROR   ] b" "[ RUN      ] c" "[       OK ] c" "[==========] 2 test(s) run." \
+    "[  PASSED  ] 1 test(s)."
+says killed 139 "[ RUN      ] a" "[       OK ] a" "[ RUN      ] b"
+says silent 0
+says leaky 99 "[ RUN      ] a" "[       OK ] a" "[==========] 1 test(s) run." "[  PASSED  ] 1 test(s)."
+for expected in "two_failed 1 passed, 2 failed" "two_groups 1 passed, 2 failed" "killed 1 passed, 1 failed" \
+    "silent 0 passed, 1 failed" "leaky 1 passed, 1 failed"; do
+    SCRIPTS="" sh tests/run.sh "$dir" "$MEMTRACE" "$dir/${expected%% *}" >"$out" 2>"$err"
+    status=$?
+    want ended 1
+    want last "$out" "${expected#* }"
+done
+
 # ---- what is installed -----------------------------------------------------------------------------
 
 cuda=CUDA=0

@@ -18,20 +18,25 @@ passed=0
 failed=0
 skipped=0
 
-# Adds up cmocka's closing lines; a program that ends without them has failed.
+# Counts cmocka's tests by what each one ends with: one that was begun and neither passed nor was
+# skipped has failed, whether it said so or took the program down. So has a program that begins none,
+# or ends badly for no test's sake.
 count_cmocka() {
-    p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test(s).*/\1/p' "$1" | tail -n 1)
-    f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test(s).*/\1/p' "$1" | tail -n 1)
-    s=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test(s).*/\1/p' "$1" | tail -n 1)
-    [ -n "$p$f" ] || f=1
-    [ "$2" = 0 ] || [ -n "$f" ] || f=1
-    passed=$((passed + ${p:-0}))
-    failed=$((failed + ${f:-0}))
-    skipped=$((skipped + ${s:-0}))
-    printf '%-28s %5s passed %3s failed %3s skipped\n' "$3" "${p:-0}" "${f:-0}" "${s:-0}"
-    [ "${f:-0}" = 0 ] || cat "$1"
+    set -- "$@" $(awk '
+        /\[ RUN      \]/ { run++; on = 1 }
+        on && /\[       OK \]/ { ok++ }
+        on && /\[  SKIPPED \]/ { skip++ }
+        /test\(s\) run\./ { on = 0 } # a list of those that failed follows
+        END { print ok + 0, run ? run - ok - skip : 1, skip + 0 }' "$1")
+    p=$4 f=$5 s=$6
+    [ "$2" = 0 ] || [ "$f" != 0 ] || f=1
+    passed=$((passed + p))
+    failed=$((failed + f))
+    skipped=$((skipped + s))
+    printf '%-28s %5s passed %3s failed %3s skipped\n' "$3" "$p" "$f" "$s"
+    [ "$f" = 0 ] || cat "$1"
     sed -n "s/^skipped: /  $3: /p" "$1" >>"$skips"
-    [ "${s:-0}" = 0 ] || grep -q '^skipped: ' "$1" || echo "  $3: $s tests" >>"$skips"
+    [ "$s" = 0 ] || grep -q '^skipped: ' "$1" || echo "  $3: $s tests" >>"$skips"
 }
 
 # Scripts print "ok NAME", "not ok NAME" or "skip NAME" lines.

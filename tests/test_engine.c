@@ -22,6 +22,7 @@
 #include "base/size.h"
 #include "engine/generate.h"
 #include "engine/kv/fault.h"
+#include "tests/events.h"
 #include "tests/interrupts.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -1131,15 +1132,6 @@ static void test_order_static(void **state) {
 }
 
 /* ---- a dry run is the real run --------------------------------------------------------------- */
-
-/* All fields but those of time. */
-static bool same_event(const mt_event *a, const mt_event *b) {
-    return a->seq == b->seq && a->id == b->id && a->offset == b->offset &&
-           a->requested == b->requested && (a->rounded == b->rounded || a->kind == MT_EV_MARK) &&
-           a->segment == b->segment && a->slot == b->slot && a->stream == b->stream &&
-           a->step == b->step && a->layer == b->layer && a->kind == b->kind && a->tag == b->tag &&
-           a->pool == b->pool;
-}
 
 static void compare_events(const rig *a, const rig *b, const char *what) {
     for (size_t i = 0; i < a->events && i < b->events; i++)

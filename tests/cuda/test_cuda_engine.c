@@ -4,6 +4,7 @@
  * run (events, exactly), graphs against steps without (logits, exactly), and the device's own count
  * of its bytes against ours (what a library took). */
 #include "tests/cuda/rig.h"
+#include "tests/events.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -98,12 +99,11 @@ static void same_events(const rig *a, const rig *b, const char *policy, const ch
     if (a->events != b->events)
         fail_msg("%s %s: %zu events and %zu", policy, kv, a->events, b->events);
     for (size_t i = 0; i < a->events; i++)
-        if (memcmp(&a->event[i], &b->event[i], sizeof *a->event) != 0 &&
-            a->event[i].kind != MT_EV_MARK)
+        if (!same_event(&a->event[i], &b->event[i]))
             fail_msg("%s %s: event %zu differs", policy, kv, i);
 }
 
-/* Runs one setup on all three back ends. Marks differ in their time alone. */
+/* Runs one setup on all three back ends. */
 static void events_of(setup s) {
     rig r[3];
     for (int kind = ON_CUDA; kind <= ON_NOTHING; kind++) {
