@@ -283,6 +283,9 @@ void cli_parse(const cli_usage *usage, int argc, char **argv, void *input) {
     const struct argp argp = { p.option,   parse, p.files != NULL ? p.files->arg : NULL,
                                usage->doc, NULL,  help_filter,
                                NULL };
-    if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
-        exit(MT_BAD);
+    if (argp_parse(&argp, argc, argv, 0, NULL, &p) !=
+        0) { /* a usage error ends the program there */
+        fputs("memtrace: no host memory for the command line\n", stderr);
+        exit(MT_FAILED);
+    }
 }

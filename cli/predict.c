@@ -147,7 +147,7 @@ typedef struct predict {
     mt_source *source;
     mt_alloc *alloc;
     uint64_t refusals; /* of the source, at the last row */
-    int64_t full_step; /* in which the first of them came */
+    int64_t full_step; /* in which the first of them came, or the next to come */
 } predict;
 
 static mt_status read_contexts(predict *p, mt_error *err) {
@@ -271,9 +271,10 @@ static void print_header(const predict *p) {
 
 static mt_status on_row(void *context, const mt_predict_row *row) {
     predict *p = context;
-    if (p->refusals == 0 && p->source->refusals > 0)
-        p->full_step = row->step;
-    p->refusals = p->source->refusals;
+    uint64_t refusals = p->source->refusals;
+    if (p->refusals == 0)
+        p->full_step = row->step + (refusals == 0);
+    p->refusals = refusals;
     if (row->step < 0 && !p->o.csv) {
         printf("load\t");
         mt_columns_row(stdout, columns + 1, row, MT_TSV);
@@ -292,8 +293,15 @@ static mt_status run(predict *p, mt_error *err) {
         status = mt_alloc_check(p->alloc, err);
     if (status != MT_OK && !p->o.csv)
         printf("# %s\n", cli_ending(status));
-    fflush(stdout);
-    if (p->refusals > 0)
+    return status;
+}
+
+/* Why the run ended, and what the capacity had to do with it. */
+static mt_status tell(const predict *p, mt_status status, const mt_error *err) {
+    status = cli_flush(status);
+    if (status != MT_NO_MEMORY)
+        cli_fail(status, err);
+    if (p->source != NULL && p->source->refusals > 0)
         cli_tell_capacity(p->source, p->o.capacity == 0, p->full_step);
     if (status == MT_NO_MEMORY)
         mt_oom_print(stderr, mt_alloc_refusal(p->alloc));
@@ -302,16 +310,15 @@ static mt_status run(predict *p, mt_error *err) {
 
 int cli_predict(int argc, char **argv) {
     predict p = {
-        .o = { .model = "gpt2", .policy = "torch:env", .release = MT_TORCH_2_15, .capability = 1 }
+        .o = { .model = "gpt2", .policy = "torch:env", .release = MT_TORCH_2_15, .capability = 1 },
+        .full_step = -1,
     };
     mt_error err = { 0 };
     cli_parse(&usage, argc, argv, &p.o);
     mt_status status = prepare(&p, &err);
     if (status == MT_OK)
         status = run(&p, &err);
-    if (status != MT_NO_MEMORY)
-        cli_fail(status, &err);
-    status = cli_flush(status);
+    status = tell(&p, status, &err);
     mt_alloc_close(p.alloc);
     if (p.source != NULL)
         p.source->close(p.source);

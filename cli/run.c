@@ -88,7 +88,7 @@ typedef struct run_out {
     cli_progress progress;
     bool columns_printed;
     uint32_t steps;    /* done */
-    int64_t full_step; /* in which the capacity was reached first; meaningless before */
+    int64_t full_step; /* in which the capacity was reached first, or the next to come */
     uint64_t refusals; /* of the source, at the last row */
     cli_library library;
     mt_error library_error; /* of a look between two steps */
@@ -122,8 +122,8 @@ static void on_row(void *context, const mt_row *row) {
     run_out *out = context;
     uint64_t refusals = out->s.source->refusals;
     mt_summary_row(out->summary, row);
-    if (out->refusals == 0 && refusals > 0)
-        out->full_step = row->step;
+    if (out->refusals == 0)
+        out->full_step = row->step + (refusals == 0);
     out->refusals = refusals;
     if (out->form == MT_JSON) {
         mt_run_json_row(out->json, row);
@@ -200,16 +200,20 @@ static void say_end(const run_out *out, cli_sink to) {
 }
 
 /* Ends stdout; what could not be written there, cli_flush will tell. */
-static mt_status close_stdout(run_out *out, mt_status status) {
+static mt_status close_stdout(run_out *out, mt_status status, mt_error *err) {
     const cli_session *s = &out->s;
+    mt_error late;
     const mt_refusal *refusal = status == MT_NO_MEMORY ? mt_alloc_refusal(s->alloc) : NULL;
     const char *end = cli_ending(status);
-    if (out->refusals == 0 && s->source->refusals > 0) /* in the step that was cut */
-        out->full_step = mt_alloc_refusal(s->alloc)->step;
     out->refusals = s->source->refusals;
     if (out->form == MT_JSON) {
         say_end(out, (cli_sink){ to_json_notes, out->json });
-        mt_run_json_close(out->json, mt_alloc_ledger(s->alloc), end ? end : "done", refusal, NULL);
+        mt_status closed = mt_run_json_close(out->json, mt_alloc_ledger(s->alloc),
+                                             end ? end : "done", refusal, &late);
+        if (closed == MT_CHECK && status == MT_OK) {
+            *err = late;
+            return closed;
+        }
     } else {
         print_columns(out);
         if (out->form == MT_DAT)
@@ -245,11 +249,14 @@ static mt_status tell_cut(const run_out *out, mt_status status, const mt_error *
     mt_status flushed = cli_flush(status);
     if (flushed == status && !stopped)
         cli_fail(status, err);
-    if (flushed != MT_OK && out->s.engine != NULL && !out->s.o.quiet)
-        fprintf(stderr,
-                "cut short%s%s after %u of %u steps; the figures below cover these steps only\n",
-                stopped ? ": " : "", stopped ? cli_ending(status) : "", out->steps,
-                mt_generate_steps(out->s.engine));
+    if (flushed == MT_OK || out->s.o.quiet)
+        return flushed;
+    fprintf(stderr, "cut short%s%s ", stopped ? ": " : "", stopped ? cli_ending(status) : "");
+    if (out->s.engine != NULL)
+        fprintf(stderr, "after %u of %u steps; the figures below cover these steps only\n",
+                out->steps, mt_generate_steps(out->s.engine));
+    else
+        fputs("while loading; the figures below are of that moment\n", stderr);
     return flushed;
 }
 
@@ -282,7 +289,7 @@ static void introduce(const cli_session *s) {
 
 int cli_run(int argc, char **argv) {
     run_options o = { 0 };
-    run_out out = { 0 };
+    run_out out = { .full_step = -1 };
     mt_error err;
     cli_parse(&usage, argc, argv, &o);
     mt_status status = cli_prepare(&out.s, &o.engine, false, &err);
@@ -296,7 +303,7 @@ int cli_run(int argc, char **argv) {
         status = open_outputs(&out, &err);
     if (status == MT_OK) {
         status = generate(&out, &err);
-        status = close_stdout(&out, status);
+        status = close_stdout(&out, status, &err);
         status = close_trace(&out, status, &err);
         status = tell_cut(&out, status, &err);
         tell(&out, status);

@@ -33,12 +33,14 @@ static void to_stderr(void *context, const char *name, const char *value, mt_val
 const cli_sink cli_comments = { to_comments, NULL }, cli_stderr = { to_stderr, NULL };
 
 void cli_tell_capacity(const mt_source *s, bool standard, int64_t step) {
-    char size[32];
+    char size[32], first[32] = "while loading";
+    if (step >= 0)
+        snprintf(first, sizeof first, "in step %" PRId64, step);
     fprintf(stderr,
-            "--capacity %s%s was reached %" PRIu64 " time%s, first in step %" PRId64
-            ":\neach time the allocator freed its cached segments and tried again\n",
+            "--capacity %s%s was reached %" PRIu64 " time%s, first %s:\n"
+            "each time the allocator freed its cached segments and tried again\n",
             cli_size_text(size, sizeof size, s->capacity), standard ? " (the default)" : "",
-            s->refusals, s->refusals == 1 ? "" : "s", step);
+            s->refusals, s->refusals == 1 ? "" : "s", first);
 }
 
 void cli_tell_refusal(const cli_session *s) {
