@@ -1,4 +1,4 @@
-/* run.c - `memtrace run`, the main job: one generation, one row a step.
+/* run.c - `memtrace run`, the main job: one generation, one row per step.
  *
  * The rows are made from the allocator's events as they come; they go to stdout as the .dat table
  * or as JSON, and to the summary. The trace is written beside. Whatever ends the run early, the

@@ -13,10 +13,10 @@
 
 /* Where a step's time goes. */
 typedef enum study_part {
-    STUDY_PRODUCTS, /* products with the layers' weights, bias, GELU and residual in them */
+    STUDY_PRODUCTS, /* matrix products with the layers' weights, bias, GELU and residual in them */
     STUDY_ATTENTION,
     STUDY_ELEMENTWISE, /* norms, embedding */
-    STUDY_LOGITS,      /* the head's product, argmax */
+    STUDY_LOGITS,      /* the head's matrix product, argmax */
     STUDY_CACHE,       /* writes to the cache and copies of it */
     STUDY_ALLOCATOR,   /* requests and frees, policy and ledger */
     STUDY_TRACING,     /* listeners: the table's row and the trace */

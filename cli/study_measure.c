@@ -1,7 +1,7 @@
 /* study_measure.c - takes the times of a study.
  *
- * A pass is timed in two ways, by turns: plainly, for its latency, and with every kernel timed, for
- * its split. A cached step is done again and again at the same place; where the cache does not
+ * A pass is timed in two ways, alternating: plainly, for its latency, and with every kernel timed,
+ * for its split. A cached step is done again and again at the same place; where the cache does not
  * allow that (concat), the last steps of a generation that ends at the context count, and a
  * generation too short for them is run again. Each uncached step is a whole pass of its own. */
 #include "cli/study.h"
@@ -74,7 +74,7 @@ static mt_status read_speed(study *st, double *gbs, mt_error *err) {
     return MT_OK;
 }
 
-/* The quickest of some products of 1024 rows, as square as the room allows up to 4096. */
+/* The fastest of some matrix products of 1024 rows, as square as the room allows up to 4096. */
 static mt_status product_speed(study *st, double *gflops, mt_error *err) {
     uint32_t R = 1024, n = 4096;
     while (((uint64_t)n * n + 2 * (uint64_t)R * n) * sizeof(float) > st->room_bytes)

@@ -1,9 +1,9 @@
 /* work.h - how much a pass computes and moves, by formula.
  *
- * Conventions: a multiply and an add are two FLOPs; products and attention count, norms, softmax
- * and GELU do not. Attention is counted twice: as computed, a query meets the places it may see and
- * no others (causal), and as the usual square of T and T. With L layers, C width, I inner width, V
- * vocabulary, B sequences, T new tokens of each after `first` earlier ones:
+ * Conventions: a multiply and an add are two FLOPs; matrix products and attention count, norms,
+ * softmax and GELU do not. Attention is counted twice: as computed, a query meets the places it may
+ * see and no others (causal), and as the usual square of T and T. With L layers, C width, I inner
+ * width, V vocabulary, B sequences, T new tokens of each after `first` earlier ones:
  *
  *     products   2 L (4 C C + 2 C I) R           R = B T rows; 24 L C C R when I = 4 C
  *     attention  4 L C B (T first + T (T + 1) / 2)    the square: 4 L C B T (first + T)

@@ -9,8 +9,8 @@
  * size, H = heads, B = sequences, T = new tokens of each sequence (R = B T, sequence by sequence).
  *
  * Order of summation (cpu): a result of our own kernels depends on its row's inputs alone, never on
- * the number of rows computed together or of threads. Products of many rows go through BLAS, whose
- * order is its own. */
+ * the number of rows computed together or of threads. Matrix products of many rows go through BLAS,
+ * whose order is its own. */
 #ifndef MT_KERNELS_DEVICE_H
 #define MT_KERNELS_DEVICE_H
 
@@ -20,7 +20,7 @@
 
 #include "base/status.h"
 
-/* What a product does with its result. */
+/* What a matrix product does with its result. */
 typedef enum mt_epilogue {
     MT_STORE, /* out = x W^T + b */
     MT_GELU,  /* out = gelu(x W^T + b), the tanh form of GPT-2 */
@@ -110,7 +110,7 @@ struct mt_device {
     void (*stamp)(mt_device *d, uint32_t i);
     mt_status (*stamps)(mt_device *d, double *ms, uint32_t count, mt_error *err);
 
-    /* Gives the library of products this memory to work in (aligned to 256 bytes, the caller's,
+    /* Gives the BLAS library this memory as its workspace (aligned to 256 bytes, the caller's,
      * until the next call or the close); 0 bytes: none at all. Without a call it takes its own. */
     void (*use_workspace)(mt_device *d, void *ptr, size_t bytes);
 

@@ -1,6 +1,6 @@
 /* columns.h - rows of named columns, and the forms in which a table of them is written.
  *
- *     dat     "# a b c" names the columns, blanks between the cells; for gnuplot and awk
+ *     dat     "# a b c" names the columns, cells are space-separated; for gnuplot and awk
  *     tsv     the same with tabs
  *     csv     a header line, commas, cells in quotes where they need them; no comments
  *     json    objects, keys as the columns are named

@@ -176,7 +176,7 @@ static mt_status place(recording *x, char **column, mt_item *item, mt_error *err
     return mt_reader_bad(&x->base, err, "segment, offset, block: expected numbers, or OOM");
 }
 
-/* Driver calls with a blank between them; - is none. */
+/* Space-separated driver calls; - is none. */
 static mt_status calls(recording *x, const char *text, mt_item *item, mt_error *err) {
     const char *at = text;
     mt_call call;
@@ -194,7 +194,7 @@ static mt_status calls(recording *x, const char *text, mt_item *item, mt_error *
             break;
     }
     return *at == '\0' ? MT_OK
-                       : bad_column(&x->base, "driver", at, "a blank between driver calls", err);
+                       : bad_column(&x->base, "driver", at, "a space between driver calls", err);
 }
 
 static mt_status row(recording *x, char **column, mt_item *item, mt_error *err) {

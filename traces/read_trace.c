@@ -93,7 +93,7 @@ static mt_status refuse_word(trace_reader *r, const char *expected) {
     int length = (int)strcspn(r->at, " "), n = count_columns(r->line),
         wanted = r->times ? COLUMNS : COLUMNS - 1;
     if (n != wanted)
-        return refuse(r, "%d columns, expected %d with one blank between them", n, wanted);
+        return refuse(r, "%d columns, expected %d separated by one space", n, wanted);
     return refuse(r, "%s is '%.*s', expected %s", column_names[r->column],
                   length < SHOWN ? length : SHOWN, r->at, expected);
 }

@@ -1,4 +1,4 @@
-/* trace.h - the event stream as a file, one line an event: the format, and its writer (the reader
+/* trace.h - the event stream as a file, one line per event: the format, and its writer (the reader
  * is read_trace.c, behind reader.h).
  *
  *     # memtrace trace 1
@@ -9,7 +9,7 @@
  *     ...
  *     812 mark 0 0 - - 1 73728 0 - -1 -
  *
- * One blank between columns, whole bytes, - where a column does not apply: the id of an event that
+ * One space between columns, whole bytes, - where a column does not apply: the id of an event that
  * no request caused, segment and pool of an oom, all but numbers of a mark. In a mark, offset is
  * the tokens in the cache, requested is kv_ideal and rounded the nanoseconds of the step (0 unless
  * times were asked for); a mark of step -1 ends the loading. In an oom, offset is what the source

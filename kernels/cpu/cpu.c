@@ -10,7 +10,7 @@
 
 #include "kernels/cpu_isa.h"
 
-/* Whether products gain from asking for weights ahead of time; see simd.h. */
+/* Whether matrix products gain from prefetching weights; see simd.h. */
 static bool intel(void) {
 #ifdef __x86_64__
     return __builtin_cpu_is("intel");

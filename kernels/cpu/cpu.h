@@ -17,7 +17,7 @@ typedef struct mt_cpu {
     int threads;
     mt_threads *pool;
     const mt_simd *simd;
-    bool ahead; /* products ask for weights ahead of time */
+    bool ahead; /* matrix products prefetch weights */
     const mt_blas *blas;
 } mt_cpu;
 

@@ -1,6 +1,6 @@
-/* linear.c - products with the weights: out[R, N] from x[R, K], W[N, K] and b[N].
+/* linear.c - matrix products with the weights: out[R, N] from x[R, K], W[N, K] and b[N].
  *
- * Few rows (R <= MT_FEW_ROWS, every decode step): our own product. It is bound by the reading of W,
+ * Few rows (R <= MT_FEW_ROWS, every decode step): our own GEMV. It is bound by the reading of W,
  * so each row of W is read from memory once, in order, for all R rows, some rows of W at a time
  * by each thread. A result is one dot product in an order that depends on K alone.
  *

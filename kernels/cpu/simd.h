@@ -38,7 +38,7 @@ typedef struct mt_simd {
     void (*product)(float *out, size_t stride, const float *x, const float *W, uint32_t R, size_t N,
                     size_t K, bool add);
 
-    /* The same, asking for W ahead of time. Which is faster depends on the processor:
+    /* The same, prefetching W. Which is faster depends on the processor:
      * on AMD's it cost a tenth to a fifth, on Intel's it kept up with a plain read. */
     void (*product_ahead)(float *out, size_t stride, const float *x, const float *W, uint32_t R,
                           size_t N, size_t K, bool add);

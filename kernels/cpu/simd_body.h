@@ -64,7 +64,7 @@ INLINE vec v_exp(vec x) {
 #define PREFETCH_AHEAD 3072 /* bytes */
 
 /* out[r * stride] = x[r] . w for r < rows, which is a constant at every call: the loops over r
- * unroll. fetch: w comes from memory, so ask for it ahead of time. */
+ * unroll. fetch: w comes from memory, so prefetch it. */
 INLINE void dots(float *out, size_t stride, const float *x, const float *w, size_t K, int rows,
                  bool add, bool fetch) {
     vec acc[ROWS][4];

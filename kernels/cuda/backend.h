@@ -11,7 +11,7 @@
 
 typedef struct mt_cuda_options {
     uint64_t capacity;     /* 0: all that the device holds */
-    bool tf32;             /* products may round their inputs to TF32 */
+    bool tf32;             /* matrix products may round their inputs to TF32 */
     bool pool;             /* the source can serve the policy async */
     bool watch;            /* measure the device's memory around library calls; see mt_cuda_note */
     uint32_t block;        /* threads of a block, a multiple of 32 up to 1024; 0: 256 */
@@ -20,8 +20,8 @@ typedef struct mt_cuda_options {
 } mt_cuda_options;
 
 /* What one call of a library did to the device's used bytes: the context's creation, cublasCreate,
- * the first product of a shape (and the second, which tells loaded code from memory that every call
- * takes), the recording of a graph. */
+ * the first matrix product of a shape (and the second, which tells loaded code from memory that
+ * every call takes), the recording of a graph. */
 typedef struct mt_cuda_note {
     char what[60];
     int64_t bytes;  /* change of the device's used bytes over the call; of the context: all used */

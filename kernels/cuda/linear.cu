@@ -1,4 +1,4 @@
-/* linear.cu - products with the weights, by cuBLAS, and what follows them.
+/* linear.cu - matrix products with the weights, by cuBLAS, and what follows them.
  *
  * cuBLAS thinks in columns: out[R, N] = x[R, K] W[N, K]^T in rows is out^T = W x^T in columns. The
  * residual is added by the product itself (beta = 1); bias and gelu are one kernel after it. */
@@ -60,7 +60,7 @@ static void product(mt_cuda *c, float *out, const float *x, const float *W, uint
                               (int)N, compute, CUBLAS_GEMM_DEFAULT));
 }
 
-/* Whether the next product of this shape is to be measured: the first two of a name are. */
+/* Whether the next matrix product of this shape is to be measured: the first two of a name are. */
 static bool unmeasured(const mt_cuda *c, const char *name) {
     if (!c->options.watch || c->recording)
         return false;
@@ -70,7 +70,7 @@ static bool unmeasured(const mt_cuda *c, const char *name) {
     return c->noted < MT_CUDA_NOTES - 2; /* the last two are for graphs */
 }
 
-/* The first products of a shape load code and may take memory: measured when asked to. */
+/* The first matrix products of a shape load code and may take memory: measured when asked to. */
 static void measured_product(mt_cuda *c, float *out, const float *x, const float *W, uint32_t R,
                              uint32_t N, uint32_t K, float beta) {
     char name[sizeof c->notes[0].what] = "";

@@ -4,7 +4,7 @@
  *     mt_timed_start(timed); ...a step...; mt_timed_stop(timed, &err);
  *     mt_timed_calls(timed, &count);                one mt_timing a call, in order
  *
- * Work is counted from shapes alone. A multiply and an add are two FLOPs; only products and
+ * Work is counted from shapes alone. A multiply and an add are two FLOPs; only matrix products and
  * attention count, as is usual. Bytes are what a call must move at least: each operand once.
  *
  * Where a kernel is done when its call returns (cpu) its time is the call's. Where it is not (cuda)
