@@ -97,7 +97,8 @@ class Real:
     def range_bytes(self, first):
         """What PyTorch reserves for an expandable segment whose first mapping has this size: 9/8 of
         the device in whole units, which are 2 MiB in the small pool."""
-        settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", os.environ.get("PYTORCH_ALLOC_CONF", ""))
+        names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+        settings = next((os.environ[n] for n in names if n in os.environ), "")
         large = re.search(r"large_segment_size_mb:(\d+)", settings)
         unit = 2 * MIB if first == 2 * MIB else (int(large[1]) if large else 20) * MIB
         return -(-(self.total + self.total // 8) // unit) * unit

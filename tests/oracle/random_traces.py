@@ -25,7 +25,13 @@ def divisions(r):
     return "[" + ",".join(pairs) + "]"
 
 
-def settings(r, real=False):
+def reserve(r):
+    """expandable_segments_reserve, in both its forms, and refused ones."""
+    fraction = round(r.uniform(0.01, 1.2), 3)
+    return r.choice([f"{fraction}", f"{fraction}", f"{round(r.uniform(0.05, 6), 2)}G", "2g", "64M"])
+
+
+def settings(r, real=False, reserves=False):
     """options, bytes of the device, memory fraction (None: not called), order of addresses"""
     o = []
     expandable = r.random() < 0.35
@@ -43,6 +49,8 @@ def settings(r, real=False):
         o.append(f"roundup_power2_divisions:{divisions(r)}")
     if expandable:
         o.append("expandable_segments:True")
+        if reserves and r.random() < 0.4:
+            o.append(f"expandable_segments_reserve:{reserve(r)}")
     if r.random() < 0.05:
         o.append("release_lock_on_cudamalloc:True")
     if real:
@@ -52,11 +60,11 @@ def settings(r, real=False):
                        48 * GIB, 80 * GIB])
     fraction = None
     if r.random() < 0.3:
-        value = round(r.uniform(0.2, 1), 2)
-        if r.random() < 0.5:
-            o.append(f"per_process_memory_fraction:{value}")
-        else:
-            fraction = value
+        kind = r.choice(["option", "call", "both"])
+        if kind != "call":
+            o.append(f"per_process_memory_fraction:{round(r.uniform(0.2, 1), 2)}")
+        if kind != "option":
+            fraction = round(r.uniform(0.2, 1), 2)
     if r.random() < (0.6 if fraction or device < 8 * GIB else 0.1):
         o.append(f"garbage_collection_threshold:{round(r.uniform(0.05, 0.95), 2)}")
     if r.random() < 0.2:

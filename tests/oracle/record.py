@@ -189,7 +189,8 @@ def run(job):
 
 def random_job(out, seed):
     r = random.Random(seed)
-    options, device, fraction, order = random_traces.settings(r, is_real())
+    reserves = not is_real() and tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15)
+    options, device, fraction, order = random_traces.settings(r, is_real(), reserves)
     operations = random_traces.operations(r, device or 24 << 30, is_real())
     return out, f"trace-{seed}", options, device, fraction, order, operations
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a small GPT-2 that says six digits backwards, and writes what transformers computes with it.
+"""Trains a small GPT-2 that says six digits backwards; writes what transformers computes with it.
 
     python trained.py OUT
 
 OUT/config.json and OUT/model.safetensors are as transformers saves them; OUT/tensors.tsv has name,
-count and CRC-32 of every tensor's bytes as memtrace gives them, OUT/activations.json the inner tensors
-of a pass over three sequences (base64 of fp32), OUT/greedy.tsv all 729 prompts and what the model says
-to them.
+count and CRC-32 of every tensor's bytes as memtrace gives them, OUT/activations.json the inner
+tensors of a pass over three sequences (base64 of fp32), OUT/greedy.tsv all 729 prompts and what the
+model says to them.
 """
 import base64
 import itertools
