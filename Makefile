@@ -234,7 +234,20 @@ plots: all
 test: deps
 	@$(MAKE) --no-print-directory check
 
-check: all $(TESTS) $(CUDA_CHECKS)
+# A library that makes allocations of the program fail, and the driver that does so with each.
+MALLOC_FAILURE := $(BUILD)/malloc_failure/preload.so $(BUILD)/malloc_failure/drive
+
+$(BUILD)/malloc_failure/%.so: tests/malloc_failure/%.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARN) -fPIC -shared -o $@ $<
+
+$(BUILD)/malloc_failure/%: tests/malloc_failure/%.c
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARN) -o $@ $<
+
+check: all $(TESTS) $(CUDA_CHECKS) $(MALLOC_FAILURE)
 	@sh tests/run.sh $(BUILD) $(RUN) $(TESTS)
 
 # The C tests, and the scripts that are quick and say most of the program.

@@ -109,6 +109,7 @@ typedef struct jemalloc {
     je_live *first;
     MT_ARRAY(je_range) range; /* by address */
     uint64_t wanted;          /* what the source refused last */
+    bool refused;             /* the source refused a segment in this call */
     mt_status broken;         /* a failure inside a hook that is not a refusal */
     bool closing;
 } jemalloc;
@@ -171,6 +172,7 @@ static void enter_range(jemalloc *p, je_range r) {
 static bool take_segment(jemalloc *p, uint64_t bytes, uint32_t stream, mt_block **b) {
     p->wanted = bytes;
     mt_status status = mt_core_take(&p->base.core, bytes, MT_POOL_ARENA, stream, b, NULL);
+    p->refused |= status == MT_NO_MEMORY;
     if (status != MT_OK && status != MT_NO_MEMORY)
         p->broken = status;
     return status == MT_OK;
@@ -210,6 +212,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *at, size_t bytes, size_t al
         return NULL;
     at = reserve(bytes);
     if (at == NULL) {
+        p->broken = MT_FAILED;
         mt_core_give(&p->base.core, b);
         return NULL;
     }
@@ -431,9 +434,14 @@ static void leave(jemalloc *p, je_live *l) {
     free(l);
 }
 
+/* Why there is no memory: a hook failed, even if jemalloc found a way round it; the source refused; or
+ * jemalloc itself had none for its records. */
 static mt_status refused(const jemalloc *p, uint64_t bytes, mt_error *err) {
+    const mt_source *source = p->base.core.source;
     if (p->broken != MT_OK)
         return mt_fail(err, p->broken, "jemalloc's extent hook could not allocate a segment");
+    if (!p->refused && bytes <= source->capacity - source->used)
+        return mt_no_memory(err, "jemalloc's records");
     return mt_fail(err, MT_NO_MEMORY,
                    "%s: jemalloc found no extent for %" PRIu64 " bytes, %" PRIu64 " left",
                    p->base.core.source->name, bytes,
@@ -449,8 +457,11 @@ static mt_status jemalloc_get(mt_policy *base, uint64_t bytes, uint32_t stream, 
     if (l == NULL)
         return mt_no_memory(err, "the record of a block");
     p->broken = MT_OK;
+    p->refused = false;
     l->at = take(p, bytes, a);
-    if (l->at == NULL) {
+    if (l->at == NULL || p->broken != MT_OK) {
+        if (l->at != NULL)
+            mt_je_dallocx(l->at, MALLOCX_TCACHE_NONE);
         free(l);
         return refused(p, bytes, err);
     }

@@ -41,7 +41,7 @@ struct mt_input {
 };
 
 static mt_status no_memory(const mt_input *in, mt_error *err) {
-    return mt_fail(err, MT_FAILED, "%s: no host memory to read it", in->name);
+    return mt_no_memory(err, in->name);
 }
 
 /* ---- packed bytes ---------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ mt_status mt_input_open(mt_input **out, const char *path, uint64_t limit, mt_err
     mt_input *in = calloc(1, sizeof *in);
     if (in == NULL || (in->name = strdup(name)) == NULL) {
         free(in);
-        return mt_fail(err, MT_FAILED, "%s: no host memory to read it", name);
+        return mt_no_memory(err, name);
     }
     in->limit = limit;
     in->fd = mt_open_read(path);

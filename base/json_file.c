@@ -89,7 +89,7 @@ mt_status mt_json_read(mt_json_tree *out, const char *file, const void *text, ui
                        (unsigned long long)offset);
     mt_status status = MT_OK;
     if (!parse(out, text, n, &error))
-        status = mt_fail(err, MT_FAILED, "%s: no host memory to read it", file);
+        status = mt_no_memory(err, file);
     else if (!json_is_object(out->root))
         status = refuse(out, file, offset, &error, err);
     if (status != MT_OK)

@@ -123,7 +123,7 @@ mt_status mt_output_open(mt_output **out, const char *path, mt_error *err) {
     *out = NULL;
     mt_output *o = calloc(1, sizeof *o);
     if (o == NULL)
-        return mt_fail(err, MT_FAILED, "%s: no host memory to write it", path);
+        return mt_no_memory(err, path);
     o->fd = -1;
     o->path = strdup(path);
     if (o->path == NULL || (o->fd = open_target(o)) < 0) {
@@ -135,7 +135,7 @@ mt_status mt_output_open(mt_output **out, const char *path, mt_error *err) {
     o->packing = ends_with(path, ".gz") ? GZIP : ends_with(path, ".zst") ? ZSTD : PLAIN;
     if (!open_packer(o)) {
         mt_output_abandon(o);
-        return mt_fail(err, MT_FAILED, "%s: no host memory to compress it", path);
+        return mt_no_memory(err, path);
     }
     *out = o;
     return MT_OK;

@@ -160,12 +160,12 @@ int mt_threads_cores(void) {
 mt_status mt_threads_open(mt_threads **out, int threads, mt_error *err) {
     mt_threads *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
     if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a pool of threads");
+        return mt_no_memory(err, "a pool of threads");
     *p = (mt_threads){ .threads = threads };
     p->thread = calloc((size_t)threads, sizeof *p->thread);
     if (p->thread == NULL) {
         mt_threads_close(p);
-        return mt_fail(err, MT_FAILED, "no memory for a pool of threads");
+        return mt_no_memory(err, "a pool of threads");
     }
     for (; p->started < threads - 1; p->started++) {
         int reason = pthread_create(&p->thread[p->started], NULL, thread_main, p);

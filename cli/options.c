@@ -222,6 +222,12 @@ static void write_doc(FILE *out, const char *text, void (*lists)(FILE *out)) {
     fputs(text + n + (text[n] == '\f'), out);
 }
 
+/* argp has no way to say that there is no memory. */
+static void no_memory(void) {
+    mt_error err;
+    exit(cli_fail(mt_no_memory(&err, "the command line"), &err));
+}
+
 /* argp frees what is returned. */
 static char *help_filter(int key, const char *text, void *input) {
     const parsing *p = input;
@@ -229,15 +235,18 @@ static char *help_filter(int key, const char *text, void *input) {
     size_t n;
     int i = row_of(p, key);
     bool doc = key == ARGP_KEY_HELP_POST_DOC && p->usage->lists != NULL;
-    FILE *out = text != NULL && (doc || i >= 0) ? open_memstream(&all, &n) : NULL;
-    if (out == NULL)
+    if (text == NULL || (!doc && i < 0))
         return (char *)text;
+    FILE *out = open_memstream(&all, &n);
+    if (out == NULL)
+        no_memory();
     if (doc)
         write_doc(out, text, p->usage->lists);
     else
         write_row_help(out, p->row[i]);
-    fclose(out);
-    return all != NULL ? all : (char *)text;
+    if (fclose(out) != 0 || all == NULL)
+        no_memory();
+    return all;
 }
 
 static struct argp_option argp_row(const cli_option *o, int key, int group) {
@@ -283,9 +292,6 @@ void cli_parse(const cli_usage *usage, int argc, char **argv, void *input) {
     const struct argp argp = { p.option,   parse, p.files != NULL ? p.files->arg : NULL,
                                usage->doc, NULL,  help_filter,
                                NULL };
-    if (argp_parse(&argp, argc, argv, 0, NULL, &p) !=
-        0) { /* a usage error ends the program there */
-        fputs("memtrace: no host memory for the command line\n", stderr);
-        exit(MT_FAILED);
-    }
+    if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0) /* it says nothing itself */
+        no_memory();
 }

@@ -157,7 +157,7 @@ static mt_status read_contexts(predict *p, mt_error *err) {
         return MT_OK;
     mt_status status = cli_list_read(&list, "contexts", p->o.contexts, NULL, err);
     if (status == MT_OK && (p->contexts = calloc(list.count, sizeof *p->contexts)) == NULL)
-        status = mt_fail(err, MT_FAILED, "no memory for %zu contexts", list.count);
+        status = mt_no_memory(err, "a list of contexts");
     for (size_t i = 0; status == MT_OK && i < list.count; i++) {
         if (!mt_parse_u64(list.value[i], 1, p->hf.model.positions, &n))
             status = mt_fail(err, MT_BAD, "--contexts %.60s: expected lengths from 1 to %u",

@@ -276,7 +276,7 @@ static void close_study(study *st) {
         st->s.model->device = st->inner;
     if (st->timed != NULL)
         st->timed->close(st->timed);
-    free(st->memory);
+    mt_array_free(&st->memory);
     free(st->contexts);
     free(st->cached);
     free(st->uncached);

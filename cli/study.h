@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 
+#include "base/array.h"
 #include "engine/work.h"
 #include "kernels/timed/timed.h"
 #include "traces/chrome.h"
@@ -44,7 +45,7 @@ typedef struct study_pass {
     uint64_t begin_ns; /* of the split step */
     mt_timing *call;   /* [kernels], of the split step */
     study_memory *memory; /* [memories], of the split step, when a profile is wanted */
-    uint32_t memories;
+    size_t memories;
 } study_pass;
 
 typedef struct study {
@@ -61,8 +62,8 @@ typedef struct study {
     bool csv;         /* no comments, the first block with the split in it */
     mt_alloc_times times;
     bool profiling, sampling; /* a profile is wanted; a timed step is on */
-    study_memory *memory;     /* [memory_room], of which `memories` are taken in this step */
-    uint32_t memories, memory_room;
+    MT_ARRAY(study_memory) memory; /* taken in this step */
+    bool memory_lost;              /* there was no host memory for one */
     double clock_ns; /* what one look at the clock costs */
     cli_progress progress;
     uint64_t steps; /* taken, for the progress */

@@ -120,16 +120,11 @@ void study_note_memory(study *st) {
     const mt_ledger *l = mt_alloc_ledger(st->s.alloc);
     if (!st->sampling)
         return;
-    if (st->memories == st->memory_room) {
-        uint32_t room = st->memory_room == 0 ? 256 : 2 * st->memory_room;
-        study_memory *memory = realloc(st->memory, room * sizeof *memory);
-        if (memory == NULL)
-            return; /* the profile lacks these */
-        st->memory = memory;
-        st->memory_room = room;
-    }
-    st->memory[st->memories++] = (study_memory){ mt_now_ns(), l->requested.current - st->room_bytes,
-                                                 l->reserved.current - st->room_rounded };
+    study_memory *m = mt_array_push(&st->memory);
+    st->memory_lost |= m == NULL;
+    if (m != NULL)
+        *m = (study_memory){ mt_now_ns(), l->requested.current - st->room_bytes,
+                             l->reserved.current - st->room_rounded };
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -171,18 +166,18 @@ static double without_clock(const study *st, uint64_t ns, uint64_t looks) {
     return ms > 0 ? ms : 0;
 }
 
-/* Keeps the calls of a timed step, and the memory at its events as far as the host has room. */
+/* Keeps the calls of a timed step, and the memory at its events. */
 static mt_status keep_notes(const study *st, study_pass *p, mt_error *err) {
     const mt_timing *call = mt_timed_calls(st->timed, &p->kernels);
     p->call = malloc((p->kernels + 1) * sizeof *p->call);
-    if (p->call == NULL)
+    p->memories = st->memory.count;
+    p->memory = malloc((p->memories + 1) * sizeof *p->memory);
+    if (p->call == NULL || p->memory == NULL || st->memory_lost)
         return mt_no_memory(err, "the times of a step");
     if (p->kernels > 0)
         memcpy(p->call, call, p->kernels * sizeof *call);
-    p->memory = st->memories > 0 ? malloc(st->memories * sizeof *p->memory) : NULL;
-    p->memories = p->memory != NULL ? st->memories : 0;
     if (p->memories > 0)
-        memcpy(p->memory, st->memory, p->memories * sizeof *p->memory);
+        memcpy(p->memory, st->memory.at, p->memories * sizeof *p->memory);
     return MT_OK;
 }
 
@@ -228,7 +223,7 @@ static mt_status step(gathering *g, mt_engine *e, const int32_t *ids, uint32_t T
     st->times = (mt_alloc_times){ 0 };
     mt_alloc_time(st->s.alloc, timed ? &st->times : NULL);
     st->sampling = timed && st->profiling;
-    st->memories = 0;
+    st->memory.count = 0;
     if (timed)
         mt_timed_start(st->timed);
     study_note_memory(st);
@@ -280,7 +275,7 @@ static mt_status generation(gathering *g, const mt_engine_options *o, mt_error *
     int32_t *ids = malloc((size_t)B * P * sizeof *ids), *next = calloc(B, sizeof *next);
     mt_status status = ids != NULL && next != NULL
                            ? mt_engine_open(&e, s->model, o, err)
-                           : mt_fail(err, MT_FAILED, "no memory for a step's tokens");
+                           : mt_no_memory(err, "a step's tokens");
     if (status == MT_OK) {
         bool pass = e->kv->traits.uncached;
         mt_seeded_prompt(ids, B, P, s->o.seed, s->config.vocab);
@@ -326,7 +321,7 @@ static mt_status gather(study *st, const mt_engine_options *o, uint32_t want_tim
     g.split = calloc(g.want_timed, sizeof *g.split);
     mt_status status = g.ms != NULL && g.split != NULL
                            ? read_speed(st, &p->read_gbs, err)
-                           : mt_fail(err, MT_FAILED, "no memory for a study's times");
+                           : mt_no_memory(err, "a study's times");
     while (status == MT_OK && !enough(&g))
         status = generation(&g, o, err);
     if (status == MT_OK)

@@ -446,7 +446,7 @@ static void run_grid(sweep *s) {
 /* What a capacity that was reached did to the rows. */
 static void tell_capacity(const sweep *s) {
     size_t rows = 0;
-    for (size_t t = 0; t < s->g.combinations * s->g.ctxs; t++)
+    for (size_t t = 0; s->g.row != NULL && t < s->g.combinations * s->g.ctxs; t++)
         rows += s->g.row[t].done && s->g.row[t].refusals > 0;
     if (rows > 0 && !s->o.quiet)
         fprintf(stderr,

@@ -51,7 +51,7 @@ static mt_status read_stdin(char **text, size_t *n, mt_error *err) {
         room = 2 * room + 65536;
         char *more = realloc(*text, room + 1);
         if (more == NULL)
-            return mt_fail(err, MT_FAILED, "no memory for %zu bytes of input", room);
+            return mt_no_memory(err, "the input");
         *text = more;
         *n += fread(*text + *n, 1, room - *n, stdin);
     } while (*n == room);

@@ -82,7 +82,7 @@ static mt_status new_record(record *r, const cli_session *s, mt_error *err) {
     r->ids = malloc((size_t)r->steps * r->B * sizeof *r->ids);
     return r->logits != NULL && r->ids != NULL
                ? MT_OK
-               : mt_fail(err, MT_FAILED, "no memory for the logits of %u steps", r->steps);
+               : mt_no_memory(err, "the logits");
 }
 
 static void free_record(record *r) {

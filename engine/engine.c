@@ -19,7 +19,7 @@ static void step_shape(const mt_engine *e, uint32_t total, uint32_t fresh, uint3
 static mt_status plan(mt_engine *e, uint64_t *bytes, uint32_t *rows, mt_error *err) {
     mt_engine copy = *e;
     int32_t *next = calloc(e->options.batch, sizeof *next);
-    mt_status status = next == NULL ? mt_fail(err, MT_FAILED, "no memory for a plan") : MT_OK;
+    mt_status status = next == NULL ? mt_no_memory(err, "a plan") : MT_OK;
     if (status == MT_OK)
         status = mt_device_none(&copy.device, err);
     mt_acts_init(&copy.acts, MT_PLAN, e->alloc);
@@ -84,7 +84,7 @@ mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_optio
     MT_TRY(check_options(options, &model->config, err));
     mt_engine *e = calloc(1, sizeof *e);
     if (e == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for an engine");
+        return mt_no_memory(err, "an engine");
     e->model = model;
     e->alloc = model->alloc;
     e->device = model->device;
@@ -92,7 +92,7 @@ mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_optio
     mt_acts_init(&e->acts, MT_EAGER, e->alloc);
     e->history = calloc((size_t)options->batch * options->ctx, sizeof *e->history);
     mt_status status =
-        e->history == NULL ? mt_fail(err, MT_FAILED, "no memory for the run's tokens") : MT_OK;
+        e->history == NULL ? mt_no_memory(err, "the run's tokens") : MT_OK;
     if (status == MT_OK)
         status = mt_kv_open(&e->kv, options->kv, &model->config, options->batch, options->ctx,
                             e->alloc, e->device, err);
@@ -133,7 +133,7 @@ static mt_status full_pass(mt_engine *e, const int32_t *ids, uint32_t T, uint32_
                            uint32_t first, int32_t *next, mt_error *err) {
     int32_t *fed = all_so_far(e, e->tokens + T);
     if (fed == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for the tokens of a step");
+        return mt_no_memory(err, "the tokens of a step");
     mt_status status = mt_forward(e, first == 0 ? fed : ids, pass, first, next, err);
     free(fed);
     e->recording.warm |= status == MT_OK && pass == 1;

@@ -57,7 +57,7 @@ mt_status mt_generate(mt_engine *e, const int32_t *prompt, const mt_generation *
     *done = 0;
     mt_status status = next != NULL && stopped != NULL
                            ? run(e, prompt, g, ids, done, next, stopped, err)
-                           : mt_fail(err, MT_FAILED, "no memory for the tokens of a step");
+                           : mt_no_memory(err, "the tokens of a step");
     free(next);
     free(stopped);
     return status;

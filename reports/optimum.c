@@ -114,7 +114,7 @@ static mt_status pack(const mt_optimum *o, mt_bounds *b, uint64_t *least, mt_err
     mt_pack_item *item = malloc(((size_t)o->n + 1) * sizeof *item);
     uint64_t *offset = malloc(((size_t)o->n + 1) * sizeof *offset);
     mt_pack_result r;
-    mt_status status = mt_fail(err, MT_FAILED, "no memory for a packing of %u requests", o->n);
+    mt_status status = mt_no_memory(err, "a packing");
     if (item != NULL && offset != NULL) {
         uint64_t bottom;
         uint32_t n = collect(o, item, &bottom);
@@ -150,7 +150,7 @@ static mt_status reserved_by(const mt_optimum *o, const char *policy, uint64_t *
     mt_alloc *a = NULL;
     mt_mem *mem = malloc(((size_t)o->n + 1) * sizeof *mem);
     if (mem == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for %u requests", o->n);
+        return mt_no_memory(err, "a packing");
     mt_status status = mt_source_sim(&source, UINT64_MAX / 2, 4 * MT_KIB, err);
     if (status == MT_OK) {
         status = mt_alloc_open(&a, source, policy, err);

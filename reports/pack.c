@@ -49,7 +49,7 @@ static mt_status sort_deaths(const mt_pack_item *item, uint32_t n, uint32_t *by_
                              mt_error *err) {
     const mt_pack_item **p = malloc((n + 1) * sizeof *p);
     if (p == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a packing of %u requests", n);
+        return mt_no_memory(err, "a packing");
     for (uint32_t i = 0; i < n; i++)
         p[i] = &item[i];
     qsort(p, n, sizeof *p, compare_deaths);
@@ -306,7 +306,7 @@ static int compare_ranked(const void *a, const void *b) {
 static mt_status rank(packer *p, ranking by, mt_error *err) {
     ranked *r = malloc((p->n + 1) * sizeof *r);
     if (r == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for an order of %u requests", p->n);
+        return mt_no_memory(err, "a packing");
     for (uint32_t i = 0; i < p->n; i++) {
         double size = (double)p->item[i].size;
         double life = (double)p->item[i].death - (double)p->item[i].birth;
@@ -425,7 +425,7 @@ static mt_status open_packer(packer *p, mt_error *err) {
     if (p->offset && p->by_death && p->order && p->hole && p->head && p->next && p->entry &&
         p->placed)
         return sort_deaths(p->item, p->n, p->by_death, err);
-    return mt_fail(err, MT_FAILED, "no memory for a packing of %u requests", p->n);
+    return mt_no_memory(err, "a packing");
 }
 
 static void close_packer(packer *p) {

@@ -21,7 +21,7 @@ mt_status mt_trace_create(mt_trace **out, const char *path, bool times, mt_error
     *out = NULL;
     mt_trace *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return mt_fail(err, MT_FAILED, "%s: not enough memory to write it", path);
+        return mt_no_memory(err, path);
     t->times = times;
     mt_status status = mt_output_open(&t->out, path, err);
     if (status != MT_OK) {

@@ -58,7 +58,7 @@ static mt_status paths_of(const char *path, paths *p, mt_error *err) {
     if (p->config != NULL && p->weights != NULL)
         return MT_OK;
     paths_free(p);
-    return mt_fail(err, MT_FAILED, "no memory for the names of a checkpoint's files");
+    return mt_no_memory(err, "the names of a checkpoint's files");
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static mt_status find_tensors(huggingface *h, mt_error *err) {
     h->used = calloc(h->file.count + 1, sizeof *h->used);
     h->tensor = calloc(count, sizeof *h->tensor);
     if (h->used == NULL || h->tensor == NULL)
-        return mt_fail(err, MT_FAILED, "%s: no memory for its table", h->file.file.label);
+        return mt_no_memory(err, h->file.file.label);
     for (uint32_t i = 0; i < count; i++) {
         mt_tensor t;
         mt_dtype dtype = MT_F32;
@@ -256,7 +256,7 @@ mt_status mt_huggingface_open(mt_checkpoint **out, const char *path, mt_error *e
     static const mt_checkpoint_kind kind = { huggingface_read, huggingface_close };
     huggingface *h = calloc(1, sizeof *h);
     if (h == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a checkpoint");
+        return mt_no_memory(err, "a checkpoint");
     h->base.kind = &kind;
     mt_status status = open_files(h, path, err);
     if (status != MT_OK)

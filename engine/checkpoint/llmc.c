@@ -192,7 +192,7 @@ mt_status mt_llmc_open(mt_checkpoint **out, const char *path, mt_error *err) {
     static const mt_checkpoint_kind kind = { llmc_read, llmc_close };
     llmc *l = calloc(1, sizeof *l);
     if (l == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a checkpoint");
+        return mt_no_memory(err, "a checkpoint");
     l->base.kind = &kind;
     mt_status status = open_file(l, path, err);
     if (status != MT_OK)

@@ -153,7 +153,7 @@ static mt_status read_tensors(mt_safetensors *f, json_t *header, uint64_t data_a
     json_t *value;
     f->tensor = calloc(json_object_size(header) + 1, sizeof *f->tensor);
     if (f->tensor == NULL)
-        return mt_fail(err, MT_FAILED, "%s: no memory for its header", f->file.label);
+        return mt_no_memory(err, f->file.label);
     json_object_foreach(header, e.name, value) {
         if (strcmp(e.name, "__metadata__") == 0) {
             MT_TRY(check_metadata(f, value, err));
@@ -164,7 +164,7 @@ static mt_status read_tensors(mt_safetensors *f, json_t *header, uint64_t data_a
         t->data = f->file.data + data_at + t->begin;
         t->name = strdup(e.name);
         if (t->name == NULL)
-            return mt_fail(err, MT_FAILED, "%s: no memory for its header", f->file.label);
+            return mt_no_memory(err, f->file.label);
         f->count++;
     }
     return MT_OK;

@@ -116,7 +116,7 @@ mt_status mt_checkpoint_seeded(mt_checkpoint **out, const mt_config *c, uint64_t
     MT_TRY(mt_config_check(c, err));
     seeded *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a checkpoint");
+        return mt_no_memory(err, "a checkpoint");
     s->base.kind = &kind;
     s->base.config = *c;
     s->seed = seed;

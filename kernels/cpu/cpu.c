@@ -87,7 +87,7 @@ mt_status mt_device_cpu_with(mt_device **out, int threads, const char *isa, mt_e
     MT_TRY(choose_simd(&simd, isa, err));
     mt_cpu *c = malloc(sizeof *c);
     if (c == NULL)
-        return mt_fail(err, MT_FAILED, "cpu: no memory for %zu bytes", sizeof *c);
+        return mt_no_memory(err, "a device");
     *c = (mt_cpu){ .device = cpu_table,
                    .threads = threads > 0 ? threads : mt_threads_cores(),
                    .simd = simd,

@@ -183,7 +183,7 @@ extern "C" mt_status mt_cuda_open(mt_cuda_backend *out, const mt_cuda_options *o
                        o->block);
     mt_cuda *c = (mt_cuda *)calloc(1, sizeof *c);
     if (c == NULL)
-        return mt_fail(err, MT_FAILED, "cuda: no memory for %zu bytes", sizeof *c);
+        return mt_no_memory(err, "a device");
     c->options = *o;
     fill_table(&c->device);
     mt_source *source = NULL;

@@ -49,7 +49,7 @@ static bool have_event(mt_cuda *c, uint32_t i) {
         room = room > i ? room : i + 1;
         void *events = realloc(c->event, room * sizeof *c->event);
         if (events == NULL) {
-            mt_fail(mt_cuda_slot(c), MT_FAILED, "cuda: no memory for %u events", room);
+            mt_no_memory(mt_cuda_slot(c), "events of the device");
             return false;
         }
         c->event = static_cast<cudaEvent_t *>(events);

@@ -281,7 +281,7 @@ static void cuda_close(mt_source *base) {
 mt_status mt_cuda_source(mt_source **out, mt_cuda *c, mt_error *err) {
     cuda_source *s = (cuda_source *)calloc(1, sizeof *s);
     if (s == NULL)
-        return mt_fail(err, MT_FAILED, "cuda: no memory for %zu bytes", sizeof *s);
+        return mt_no_memory(err, "a source");
     mt_source *b = &s->base;
     s->c = c;
     b->name = "cuda";

@@ -101,7 +101,7 @@ mt_status mt_device_none(mt_device **out, mt_error *err) {
     };
     mt_device *d = malloc(sizeof *d);
     if (d == NULL)
-        return mt_fail(err, MT_FAILED, "none: no memory for %zu bytes", sizeof *d);
+        return mt_no_memory(err, "a device");
     *d = table;
     *out = d;
     return MT_OK;

@@ -242,7 +242,7 @@ static void timed_replay(mt_device *d, uint32_t first) {
 mt_status mt_device_timed(mt_device **out, mt_device *inner, mt_error *err) {
     timed *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return mt_fail(err, MT_FAILED, "no memory for a device that times another");
+        return mt_no_memory(err, "a device that times another");
     t->inner = inner;
     t->device = (mt_device){
         .name = inner->name,
@@ -291,7 +291,7 @@ static mt_status times(timed *t, mt_error *err) {
     if (in->stamp != NULL && count > 0) {
         ms = malloc(count * sizeof *ms);
         if (ms == NULL)
-            return mt_fail(err, MT_FAILED, "no memory for %u times", count);
+            return mt_no_memory(err, "times");
         mt_status status = in->stamps(in, ms, count, err);
         if (status != MT_OK) {
             free(ms);
