@@ -13,6 +13,7 @@
 #include "base/output.h"
 #include "traces/trace.h"
 #include "tests/read_events.h"
+#include "tests/any_run.h"
 #include "tests/temp_files.h"
 
 #define COLUMNS "# seq kind step stream id segment offset requested rounded tag layer pool"
@@ -610,15 +611,6 @@ static void test_many_segments(void **state) {
 
 /* ---- runs of every policy -------------------------------------------------------------------- */
 
-static uint64_t seed;
-
-static uint64_t below(uint64_t n) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (seed >> 11) % n;
-}
-
 typedef struct log {
     mt_event event[4096];
     int count;
@@ -628,33 +620,6 @@ static void keep_event(void *context, const mt_event *e) {
     log *l = context;
     assert_true(l->count < 4096);
     l->event[l->count++] = *e;
-}
-
-/* Requests of every size and stream, frees, uses by other streams, trims, on a small device. */
-static void any_run(mt_alloc *a) {
-    mt_mem mem[100] = { 0 };
-    mt_error err;
-    for (int i = 0; i < 1000; i++) {
-        mt_mem *m = &mem[below(100)];
-        uint64_t what = below(100);
-        mt_request r = { .bytes = 1 + below(UINT64_C(1) << (1 + below(27))),
-                         .tag = (mt_tag)below(MT_TAGS),
-                         .layer = (int32_t)below(3) - 1,
-                         .stream = (uint32_t)below(3) };
-        if (what < 2)
-            mt_alloc_trim(a);
-        else if (what < 4)
-            mt_alloc_hold(a, what == 2);
-        else if (what < 6)
-            mt_alloc_mark(a, what, what, 0);
-        else if (what < 10)
-            mt_alloc_use(a, *m, r.stream, &err);
-        else if (m->handle != 0)
-            assert_int_equal(mt_alloc_put(a, m, &err), MT_OK);
-        else
-            mt_alloc_get(a, &r, m, &err);
-    }
-    mt_alloc_unlisten(a);
 }
 
 /* What the run told its listeners is what the reader tells of its trace, slots included. */
@@ -691,23 +656,11 @@ static void equal_run(const char *policy) {
 
 static void test_runs_come_back(void **state) {
     (void)state;
-    static const char *const policies[] = {
-        "torch",
-        "torch,garbage_collection_threshold:0.5,per_process_memory_fraction:0.9",
-        "torch,expandable_segments:True",
-        "torch,expandable_segments:True,garbage_collection_threshold:0.5,"
-        "per_process_memory_fraction:0.9",
-        "torch,expandable_segments:True,max_split_size_mb:64,large_segment_size_mb:64",
-        "block:2MiB",
-        "block:2MiB,keep:none,fit:first",
-        "direct",
-        "bfc",
-    };
     int rounds = getenv("MEMTRACE_QUICK") != NULL ? 10 : 60;
     seed = 4711;
     for (int i = 0; i < rounds; i++)
-        for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
-            equal_run(policies[p]);
+        for (size_t p = 0; p < ANY_POLICIES; p++)
+            equal_run(any_policies[p]);
 }
 
 int main(void) {

@@ -10,10 +10,7 @@
 
 /* In the order of detection. A new format is entered here. */
 const mt_format *const mt_formats[] = {
-    &mt_format_trace,
-    &mt_format_schedule,
-    &mt_format_recording,
-    NULL,
+    &mt_format_trace, &mt_format_mtb, &mt_format_schedule, &mt_format_recording, NULL,
 };
 
 static const mt_format *format_of(const char *data, size_t n) {
@@ -92,11 +89,7 @@ mt_status mt_reader_open(mt_reader **out, const char *path, mt_error *err) {
 }
 
 mt_status mt_reader_next(mt_reader *r, mt_item *item, mt_error *err) {
-    memset(item, 0, offsetof(mt_item, segment));
-    item->id = MT_NO_ID;
-    item->live = MT_NO_LIVE;
-    item->layer = -1;
-    item->tag = MT_OTHER;
+    mt_item_clear(item);
     mt_status status = r->format->next(r, item, err);
     item->line = r->line;
     r->begun = r->begun || item->kind != MT_ITEM_NOTE;

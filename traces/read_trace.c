@@ -1,8 +1,8 @@
 /* read_trace.c - memtrace's own traces (trace.h), each line checked.
  *
- * A line is read column by column; then the event must be able to follow those before it: by the
- * segments held (number -> slot), the live requests (id -> what their alloc said) and a ledger. Ids
- * rise from alloc to alloc, so that a second use is seen without keeping those that are freed. */
+ * A line is read column by column; then the event must be able to follow those before it
+ * (follow.h), and a free what its alloc said. Ids rise from alloc to alloc, so that a second use is
+ * seen without keeping those that are freed. */
 #include "traces/reader.h"
 
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/ledger.h"
 #include "base/size.h"
+#include "traces/follow.h"
 #include "traces/trace.h"
 
 #define SHOWN 40 /* characters of a wrong word, in a message */
@@ -22,11 +22,6 @@ typedef struct request {
     uint32_t segment;
     uint8_t tag;
 } request;
-
-typedef struct segment {
-    uint64_t bytes; /* blocks end at or before this */
-    bool growable;  /* pages were mapped or unmapped: blocks may lie anywhere */
-} segment;
 
 /* The names that a column may have. */
 typedef struct names {
@@ -66,10 +61,8 @@ typedef struct trace_reader {
     mt_event event; /* the latest */
     uint64_t seq, next_id, last_ns;
     int64_t step;
-    mt_numbers slots;          /* by number of the segment */
-    MT_ARRAY(segment) segment; /* by slot */
+    mt_follow follow;
     MT_ARRAY(request) request; /* by live number */
-    mt_ledger ledger;
 } trace_reader;
 
 /* Refuses the line; the arguments are a format and what it needs. */
@@ -219,31 +212,10 @@ static mt_status check_order(trace_reader *r, const mt_event *e) {
     return MT_OK;
 }
 
-/* Gives the event its slot: a new one when it begins a segment. */
-static mt_status find_slot(trace_reader *r, mt_event *e) {
-    bool begins = e->kind == MT_EV_SEGMENT_ALLOC;
-    e->slot = mt_numbers_find(&r->slots, e->segment);
-    if (begins && e->slot != MT_NO_NUMBER)
-        return refuse(r, "segment %" PRIu32 " is already allocated", e->segment);
-    if (e->slot != MT_NO_NUMBER)
-        return MT_OK;
-    if (!begins && e->kind != MT_EV_SEGMENT_MAP)
-        return refuse(r, "segment %" PRIu32 " is not allocated", e->segment);
-    e->slot = mt_numbers_take(&r->slots, e->segment);
-    if (e->slot == MT_NO_NUMBER || !mt_array_extend(&r->segment, (size_t)e->slot + 1))
-        return no_memory(r);
-    r->segment.at[e->slot] = (segment){ e->rounded, !begins };
-    return MT_OK;
-}
-
 static mt_status check_alloc(trace_reader *r, const mt_event *e, mt_item *item) {
-    const segment *s = &r->segment.at[e->slot];
     if (e->id < r->next_id)
         return refuse(r, "id is %" PRIu64 ", expected %" PRIu64 " or more: ids rise", e->id,
                       r->next_id);
-    if (!s->growable && (e->rounded > s->bytes || e->offset > s->bytes - e->rounded))
-        return refuse(r, "the block ends at %" PRIu64 " + %" PRIu64 ", its segment at %" PRIu64,
-                      e->offset, e->rounded, s->bytes);
     item->live = mt_numbers_take(&r->base.live, e->id);
     if (item->live == MT_NO_NUMBER || !mt_array_extend(&r->request, (size_t)item->live + 1))
         return no_memory(r);
@@ -275,38 +247,16 @@ static mt_status check_free(trace_reader *r, const mt_event *e, mt_item *item) {
     return MT_OK;
 }
 
-/* Checks that no sum of bytes can overflow, then asks the ledger. */
-static mt_status check_ledger(trace_reader *r, const mt_event *e) {
-    mt_error why; /* set when it fails */
-    bool adds = e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP;
-    if (e->kind < MT_EV_OOM && e->rounded == 0)
-        return refuse(r, "rounded is 0, expected at least 1");
-    if (adds && e->rounded > (uint64_t)INT64_MAX - r->ledger.reserved.current)
-        return refuse(r, "more than 2^63 bytes are reserved with these %" PRIu64, e->rounded);
-    mt_status status = mt_ledger_apply(&r->ledger, e, &why);
-    if (status == MT_OK)
-        return MT_OK;
-    return status == MT_CHECK
-               ? refuse(r, "%s", why.text)
-               : mt_fail(r->err, status, "%s: %s", mt_input_name(r->base.in), why.text);
-}
-
 /* Whether the event can follow; sets its slot, and the live number of its request. */
 static mt_status check_event(trace_reader *r, mt_event *e, mt_item *item) {
     MT_TRY(check_order(r, e));
     if (e->kind < MT_EV_OOM)
-        MT_TRY(find_slot(r, e));
-    if (e->kind == MT_EV_SEGMENT_MAP || e->kind == MT_EV_SEGMENT_UNMAP)
-        r->segment.at[e->slot].growable = true;
+        MT_TRY(mt_follow_slot(&r->follow, &r->base, e, r->err));
     if (e->kind == MT_EV_ALLOC)
         MT_TRY(check_alloc(r, e, item));
     if (e->kind == MT_EV_FREE)
         MT_TRY(check_free(r, e, item));
-    MT_TRY(check_ledger(r, e));
-    if (e->kind == MT_EV_SEGMENT_FREE ||
-        (e->kind == MT_EV_SEGMENT_UNMAP && r->ledger.segment.at[e->slot].reserved == 0))
-        mt_numbers_drop(&r->slots, e->segment);
-    return MT_OK;
+    return mt_follow_event(&r->follow, &r->base, e, r->err);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -341,7 +291,7 @@ static mt_status note(trace_reader *r, const char *line, mt_item *item) {
         if (r->named)
             return refuse(r, "the columns are named twice");
         r->named = true;
-        r->times = timed;
+        r->times = r->base.settings.timed = timed;
     } else if (strncmp(text, "seq ", 4) == 0) {
         return refuse(r, "other columns than '%s' and perhaps '%s'", MT_TRACE_COLUMNS,
                       &MT_TRACE_TIMES[1]);
@@ -352,30 +302,6 @@ static mt_status note(trace_reader *r, const char *line, mt_item *item) {
     return MT_OK;
 }
 
-static void fill_item(const mt_event *e, mt_item *item) {
-    item->kind = e->kind == MT_EV_ALLOC  ? MT_ITEM_ALLOC
-                 : e->kind == MT_EV_FREE ? MT_ITEM_FREE
-                 : e->kind == MT_EV_MARK ? MT_ITEM_MARK
-                                         : MT_ITEM_EVENT;
-    item->has = MT_HAS_EVENT;
-    item->event = e;
-    item->id = e->id;
-    item->stream = e->stream;
-    item->layer = e->layer;
-    item->tag = e->tag;
-    item->time_ns = e->time_ns;
-    if (e->kind == MT_EV_MARK) {
-        item->ctx = e->ctx;
-        item->kv_ideal = e->kv_ideal;
-        return;
-    }
-    item->bytes = e->requested;
-    item->segment = e->segment;
-    item->offset = e->offset;
-    item->rounded = e->rounded;
-    item->has |= e->kind == MT_EV_ALLOC ? MT_HAS_PLACE | MT_HAS_ROUNDED : 0;
-}
-
 static mt_status event_line(trace_reader *r, const char *line, mt_item *item) {
     if (!r->named)
         return refuse(r, "an event before the line '# %s'", MT_TRACE_COLUMNS);
@@ -383,7 +309,7 @@ static mt_status event_line(trace_reader *r, const char *line, mt_item *item) {
     r->column = SEQ;
     MT_TRY(read_event(r, &r->event));
     MT_TRY(check_event(r, &r->event, item));
-    fill_item(&r->event, item);
+    mt_item_tell(item, &r->event);
     return MT_OK;
 }
 
@@ -405,9 +331,7 @@ static mt_status next(mt_reader *base, mt_item *item, mt_error *err) {
 
 static void close_trace(mt_reader *base) {
     trace_reader *r = (trace_reader *)base;
-    mt_numbers_free(&r->slots);
-    mt_ledger_free(&r->ledger);
-    mt_array_free(&r->segment);
+    mt_follow_free(&r->follow);
     mt_array_free(&r->request);
 }
 

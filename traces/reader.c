@@ -19,6 +19,30 @@ const char *mt_action_name(mt_action action) {
     return names[action];
 }
 
+void mt_item_tell(mt_item *item, const mt_event *e) {
+    bool alloc = e->kind == MT_EV_ALLOC, mark = e->kind == MT_EV_MARK;
+    item->kind = alloc                   ? MT_ITEM_ALLOC
+                 : mark                  ? MT_ITEM_MARK
+                 : e->kind == MT_EV_FREE ? MT_ITEM_FREE
+                                         : MT_ITEM_EVENT;
+    item->has = alloc ? MT_HAS_EVENT | MT_HAS_PLACE | MT_HAS_ROUNDED : MT_HAS_EVENT;
+    item->event = e;
+    item->id = e->id;
+    item->stream = e->stream;
+    item->layer = e->layer;
+    item->tag = e->tag;
+    item->time_ns = e->time_ns;
+    if (mark) {
+        item->ctx = e->ctx;
+        item->kv_ideal = e->kv_ideal;
+        return;
+    }
+    item->bytes = e->requested;
+    item->segment = e->segment;
+    item->offset = e->offset;
+    item->rounded = e->rounded;
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static mt_status fail_at(const mt_reader *r, uint64_t line, mt_status status, mt_error *err,

@@ -40,6 +40,8 @@
 #ifndef MT_TRACES_READER_H
 #define MT_TRACES_READER_H
 
+#include <string.h>
+
 #include "alloc/events.h"
 #include "base/input.h"
 #include "traces/calls.h"
@@ -48,8 +50,10 @@
 /* ---- items ----------------------------------------------------------------------------------- */
 
 typedef enum mt_item_kind {
-    MT_ITEM_END,  /* the file is done */
-    MT_ITEM_NOTE, /* a header or comment line: text */
+    MT_ITEM_END,   /* the file is done */
+    MT_ITEM_NOTE,  /* a header or comment line: text */
+    MT_ITEM_STACK, /* a call stack, before an item names it: stack = its number, from 1 and rising
+                      by 1; id = that of its caller, 0: none; text = its innermost frame */
 
     /* Operations. */
     MT_ITEM_ALLOC, /* a request: id, live, bytes, stream, layer, tag */
@@ -124,10 +128,12 @@ typedef struct mt_item {
     uint64_t ctx, kv_ideal;
 
     /* Of operations and facts, where a format tells it; 0: not told. */
-    uint32_t device;       /* number of the device */
-    uint32_t private_pool; /* PyTorch's; 0: the default pools */
-    uint32_t stack;        /* number of the call stack, from 1 */
-    uint64_t time_ns;      /* since the first item that has one */
+    uint32_t device;          /* number of the device */
+    uint32_t private_pool;    /* PyTorch's; 0: the default pools */
+    uint32_t stack;           /* number of the call stack, from 1 */
+    uint32_t thread, process; /* as the operating system numbers them */
+    bool host;                /* host memory, not the device's */
+    uint64_t time_ns;         /* since the first item that has one */
 
     bool refused; /* ALLOC: the recorded allocator had no memory for it */
 
@@ -145,6 +151,18 @@ typedef struct mt_item {
     int64_t value;
 } mt_item;
 
+/* Makes an item that tells nothing: see above. */
+static inline void mt_item_clear(mt_item *item) {
+    memset(item, 0, offsetof(mt_item, segment));
+    item->id = MT_NO_ID;
+    item->live = MT_NO_LIVE;
+    item->layer = -1;
+    item->tag = MT_OTHER;
+}
+
+/* Sets what an event tells of an item that tells nothing; the event must outlive it. */
+void mt_item_tell(mt_item *item, const mt_event *e);
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct mt_reader mt_reader;
@@ -155,6 +173,7 @@ typedef struct mt_format mt_format;
 typedef struct mt_settings {
     char *policy;      /* for mt_alloc_open; NULL: not told */
     uint64_t capacity; /* of the device; 0: not told */
+    bool timed;        /* items have their times */
 } mt_settings;
 
 /* MT_BAD when there is no such file, or none of a known format. */
@@ -196,7 +215,7 @@ struct mt_format {
 
 /* The list, ended by NULL. */
 extern const mt_format *const mt_formats[];
-extern const mt_format mt_format_trace, mt_format_recording, mt_format_schedule;
+extern const mt_format mt_format_trace, mt_format_mtb, mt_format_recording, mt_format_schedule;
 
 /* ---- for the readers of formats -------------------------------------------------------------- */
 

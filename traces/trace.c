@@ -1,128 +1,123 @@
-/* trace.c - see trace.h. Numbers are turned into text by hand, and whole lines handed to an
- * mt_output. */
-#include "traces/trace.h"
-
+/* trace.c - the list of forms, and what writing has in common, whatever the form. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/output.h"
+#include "traces/writer.h"
 
-#define FIRST_LINE MT_TRACE_FIRST "\n"
-
-struct mt_trace {
-    mt_output *out;
-    bool times;
-    bool named;   /* the columns are written */
-    bool started; /* first_ns is that of the first event */
-    uint64_t first_ns;
+const mt_trace_form *const mt_trace_forms[] = {
+    &mt_form_trace,
+    &mt_form_mtb,
+    NULL,
 };
 
-mt_status mt_trace_create(mt_trace **out, const char *path, bool times, mt_error *err) {
-    *out = NULL;
-    mt_trace *t = calloc(1, sizeof *t);
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+const mt_trace_form *mt_trace_form_named(const char *name) {
+    const mt_trace_form *const *f = mt_trace_forms;
+    while (*f != NULL && strcmp((*f)->name, name) != 0)
+        f++;
+    return *f;
+}
+
+/* Whether the n characters end so. */
+static bool ends(const char *path, size_t n, const char *ending) {
+    size_t length = strlen(ending);
+    return n >= length && memcmp(path + n - length, ending, length) == 0;
+}
+
+const mt_trace_form *mt_trace_form_of(const char *path) {
+    size_t n = strlen(path);
+    n -= ends(path, n, ".gz") ? 3 : ends(path, n, ".zst") ? 4 : 0;
+    const mt_trace_form *const *f = mt_trace_forms;
+    while (*f != NULL && !ends(path, n, (*f)->ending))
+        f++;
+    return *f;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+mt_status mt_trace_open(mt_trace **out, const mt_trace_form *form, const char *path, bool times,
+                        mt_error *err) {
+    if (form == NULL && (form = mt_trace_form_of(path)) == NULL)
+        form = &mt_form_trace;
+    mt_trace *t = *out = calloc(1, form->size);
     if (t == NULL)
         return mt_no_memory(err, path);
-    t->times = times;
+    *t = (mt_trace){ .form = form, .times = times };
     mt_status status = mt_output_open(&t->out, path, err);
+    if (status == MT_OK && form->begin != NULL)
+        status = form->begin(t, err);
     if (status != MT_OK) {
-        free(t);
-        return status;
+        mt_trace_abandon(t);
+        *out = NULL;
     }
-    mt_output_write(t->out, FIRST_LINE, strlen(FIRST_LINE));
-    *out = t;
-    return MT_OK;
+    return status;
+}
+
+void mt_trace_broken(mt_trace *t, mt_status status, const char *text) {
+    if (t->error.status == MT_OK)
+        mt_fail(&t->error, status, "%s", text);
+}
+
+void mt_trace_item(mt_trace *t, const mt_item *item) {
+    if (t->error.status != MT_OK)
+        return;
+    bool told = item->kind != MT_ITEM_NOTE && item->kind != MT_ITEM_STACK;
+    if (!t->timed && told)
+        t->first_ns = item->time_ns;
+    t->timed = t->timed || told;
+    t->form->item(t, item);
+}
+
+void mt_trace_settings(mt_trace *t, const mt_settings *s) {
+    if (t->form->settings != NULL && t->error.status == MT_OK)
+        t->form->settings(t, s);
 }
 
 void mt_trace_header(mt_trace *t, const char *line) {
-    size_t length = strnlen(line, MT_TRACE_LINE - 8);
-    mt_output_write(t->out, "# ", 2);
-    for (size_t i = 0; i < length; i++)
-        mt_output_write(t->out, line[i] == '\n' || line[i] == '\r' ? " " : &line[i], 1);
-    mt_output_write(t->out, "\n", 1);
+    mt_item item;
+    char *text = strndup(line, MT_TRACE_LINE - 8);
+    if (text == NULL) {
+        mt_trace_broken(t, MT_FAILED, "no host memory for a trace");
+        return;
+    }
+    for (char *at = text; *(at += strcspn(at, "\r\n")) != '\0';)
+        *at = ' ';
+    mt_item_clear(&item);
+    item.kind = MT_ITEM_NOTE;
+    item.text = text;
+    mt_trace_item(t, &item);
+    free(text);
 }
 
-static void write_columns(mt_trace *t) {
-    if (!t->named)
-        mt_trace_header(t, t->times ? MT_TRACE_COLUMNS MT_TRACE_TIMES : MT_TRACE_COLUMNS);
-    t->named = true;
-}
-
-/* How many digits n has. */
-static int digits_of(uint64_t n) {
-    int digits = 1;
-    for (; n >= 10000; n /= 10000)
-        digits += 4;
-    return digits + (n >= 10) + (n >= 100) + (n >= 1000);
-}
-
-/* Writers of a word: each returns the place after the blank that follows it. */
-static char *write_number(char *at, uint64_t n) {
-    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
-                                "25262728293031323334353637383940414243444546474849"
-                                "50515253545556575859606162636465666768697071727374"
-                                "75767778798081828384858687888990919293949596979899";
-    int digits = digits_of(n), i = digits;
-    for (; n >= 10; n /= 100)
-        memcpy(at + (i -= 2), pairs + n % 100 * 2, 2);
-    if (i > 0)
-        at[0] = (char)('0' + n);
-    at[digits] = ' ';
-    return at + digits + 1;
-}
-
-static char *write_signed(char *at, int32_t n) {
-    if (n < 0)
-        *at++ = '-';
-    return write_number(at, n < 0 ? (uint64_t) - (int64_t)n : (uint64_t)n);
-}
-
-static char *write_word(char *at, const char *word) {
-    at = stpcpy(at, word);
-    *at++ = ' ';
-    return at;
-}
-
-/* The columns that do not apply to every event have a dash where they do not. */
-static char *write_event(char *at, const mt_event *e, bool times) {
-    bool mark = e->kind == MT_EV_MARK, nowhere = mark || e->kind == MT_EV_OOM;
-    at = write_number(at, e->seq);
-    at = write_word(at, mt_event_kind_name(e->kind));
-    at = write_signed(at, e->step);
-    at = write_number(at, e->stream);
-    at = mark || e->id == MT_NO_ID ? write_word(at, "-") : write_number(at, e->id);
-    at = nowhere ? write_word(at, "-") : write_number(at, e->segment);
-    at = write_number(at, e->offset);
-    at = write_number(at, e->requested);
-    at = write_number(at, mark && !times ? 0 : e->rounded);
-    at = write_word(at, mark ? "-" : mt_tag_name(e->tag));
-    at = write_signed(at, mark ? -1 : e->layer);
-    return write_word(at, nowhere ? "-" : mt_pool_name(e->pool));
-}
-
-static void write_line(void *context, const mt_event *e) {
-    mt_trace *t = context;
-    char line[400]; /* 13 columns of at most 21 characters */
-    write_columns(t);
-    if (!t->started)
-        t->first_ns = e->time_ns;
-    t->started = true;
-    char *at = write_event(line, e, t->times);
-    if (t->times)
-        at = write_number(at, e->time_ns > t->first_ns ? e->time_ns - t->first_ns : 0);
-    at[-1] = '\n';
-    mt_output_write(t->out, line, (size_t)(at - line));
+static void on_event(void *context, const mt_event *e) {
+    mt_item item;
+    mt_item_clear(&item);
+    mt_item_tell(&item, e);
+    mt_trace_item(context, &item);
 }
 
 mt_listener mt_trace_listener(mt_trace *t) {
-    return (mt_listener){ write_line, t };
+    return (mt_listener){ on_event, t };
+}
+
+static void close_trace(mt_trace *t) {
+    if (t->form->close != NULL)
+        t->form->close(t);
+    free(t);
 }
 
 mt_status mt_trace_commit(mt_trace *t, const char *ending, mt_error *err) {
-    write_columns(t);
-    if (ending != NULL)
-        mt_trace_header(t, ending);
-    mt_status status = mt_output_commit(t->out, err);
-    free(t);
+    if (t->error.status == MT_OK)
+        t->form->end(t, ending);
+    mt_status status = t->error.status;
+    if (status == MT_OK) {
+        status = mt_output_commit(t->out, err);
+    } else {
+        mt_output_abandon(t->out);
+        *err = t->error;
+    }
+    close_trace(t);
     return status;
 }
 
@@ -130,5 +125,5 @@ void mt_trace_abandon(mt_trace *t) {
     if (t == NULL)
         return;
     mt_output_abandon(t->out);
-    free(t);
+    close_trace(t);
 }
