@@ -210,6 +210,7 @@ int cli_tokenize(int argc, char **argv);
 int cli_verify(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);
+int cli_convert(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_study(int argc, char **argv);
 int cli_plot(int argc, char **argv);

@@ -13,6 +13,7 @@ static const struct {
     { "run", cli_run },         { "generate", cli_generate }, { "tokenize", cli_tokenize },
     { "verify", cli_verify },   { "sweep", cli_sweep },       { "replay", cli_replay },
     { "predict", cli_predict }, { "study", cli_study },       { "plot", cli_plot },
+    { "convert", cli_convert },
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)

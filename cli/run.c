@@ -27,6 +27,7 @@ static const char doc[] =
     "  memtrace verify      the KV cache against a run without one\n"
     "  memtrace predict     what PyTorch would show after each token\n"
     "  memtrace replay      a recorded trace through other policies\n"
+    "  memtrace convert     a recorded trace in another form\n"
     "  memtrace sweep       a grid of dry runs, one row each\n"
     "  memtrace study       what a step costs in time, and what bounds it\n"
     "  memtrace plot        a chart of what was written\n"

@@ -232,7 +232,7 @@ static const char *write_other(void) {
     other_items(item);
     strcpy(path, temp_path("other.mtb"));
     assert_int_equal(mt_trace_create(&t, path, true, &err), MT_OK);
-    mt_trace_settings(t, &(mt_settings){ .policy = "torch,max_split_size_mb:20", .capacity = 7 });
+    mt_trace_settings(t, &(mt_settings){ "torch,max_split_size_mb:20", 7, true });
     for (int i = 0; i < ITEMS; i++)
         mt_trace_item(t, &item[i]);
     assert_int_equal(mt_trace_commit(t, NULL, &err), MT_OK);

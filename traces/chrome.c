@@ -37,22 +37,27 @@ static void name_of(mt_chrome *c, const char *kind, int track, const char *name)
     mt_json_end(j);
 }
 
-mt_status mt_chrome_open(mt_chrome **out, const char *path, const char *process, mt_error *err) {
-    mt_chrome *c = calloc(1, sizeof *c);
+mt_status mt_chrome_begin(mt_chrome **out, mt_output *to, const char *process, mt_error *err) {
+    mt_chrome *c = *out = calloc(1, sizeof *c);
     if (c == NULL)
-        return mt_no_memory(err, "a profile");
-    mt_status status = mt_output_open(&c->out, path, err);
-    if (status != MT_OK) {
-        free(c);
-        return status;
-    }
+        return mt_no_memory(err, "a Chrome trace");
+    c->out = to;
     mt_json_to_output(&c->json, c->out);
     mt_json_begin_object(&c->json, NULL);
     mt_json_text(&c->json, "displayTimeUnit", "ns");
     mt_json_begin_array(&c->json, "traceEvents");
     name_of(c, "process_name", 0, process);
-    *out = c;
     return MT_OK;
+}
+
+mt_status mt_chrome_open(mt_chrome **out, const char *path, const char *process, mt_error *err) {
+    mt_output *to;
+    *out = NULL;
+    MT_TRY(mt_output_open(&to, path, err));
+    mt_status status = mt_chrome_begin(out, to, process, err);
+    if (status != MT_OK)
+        mt_output_abandon(to);
+    return status;
 }
 
 void mt_chrome_track(mt_chrome *c, int track, const char *name) {
@@ -69,6 +74,14 @@ void mt_chrome_span(mt_chrome *c, int track, const char *name, const char *categ
     end(j, args, count);
 }
 
+void mt_chrome_instant(mt_chrome *c, const char *name, double at_us, const mt_chrome_arg *args,
+                       size_t count) {
+    mt_json *j = begin(c, "i", name);
+    mt_json_text(j, "s", "g");
+    mt_json_fixed(j, "ts", at_us, 3);
+    end(j, args, count);
+}
+
 void mt_chrome_counter(mt_chrome *c, const char *name, double at_us, const mt_chrome_arg *args,
                        size_t count) {
     mt_json *j = begin(c, "C", name);
@@ -76,16 +89,21 @@ void mt_chrome_counter(mt_chrome *c, const char *name, double at_us, const mt_ch
     end(j, args, count);
 }
 
-mt_status mt_chrome_commit(mt_chrome *c, mt_error *err) {
+mt_status mt_chrome_finish(mt_chrome *c, mt_error *err) {
     mt_json_line(&c->json);
     mt_json_end(&c->json);
     mt_json_end(&c->json);
     mt_status status = mt_json_finish(&c->json, err);
-    if (status == MT_OK)
-        status = mt_output_commit(c->out, err);
-    else
-        mt_output_abandon(c->out);
     free(c);
+    return status;
+}
+
+mt_status mt_chrome_commit(mt_chrome *c, mt_error *err) {
+    mt_output *out = c->out;
+    mt_status status = mt_chrome_finish(c, err);
+    if (status == MT_OK)
+        return mt_output_commit(out, err);
+    mt_output_abandon(out);
     return status;
 }
 

@@ -14,14 +14,13 @@ enum {
     MT_MTB_HEADER = 16, /* bytes: the magic, version and flags of two each, four zeros */
     MT_MTB_VERSION = 1,
     MT_MTB_GROWS = 1,      /* flag: appended as it comes, good up to its last whole record */
-    MT_MTB_TIMES = 2,      /* flag: with the time of each event */
     MT_MTB_BODY = 1 << 16, /* bytes of a body at most, but for unknown kinds */
     MT_MTB_VARINT = 10     /* bytes at most */
 };
 
 typedef enum mt_mtb_kind {
     MT_MTB_NOTE = 1, /* text */
-    MT_MTB_SETTINGS, /* capacity, then the policy's text */
+    MT_MTB_SETTINGS, /* 1: with times, else 0; capacity; the policy's text */
     MT_MTB_STRING,   /* text; numbered from 1 */
     MT_MTB_STACK,    /* stack of the caller, string; numbered from 1 */
 

@@ -408,6 +408,7 @@ static mt_status read_stack(mtb *r, mt_item *item) {
 }
 
 static mt_status read_settings(mtb *r) {
+    bool timed = number_to(r, 1) != 0;
     uint64_t capacity = number(r);
     MT_TRY(check_body(r));
     char *policy = copy_text(r);
@@ -417,6 +418,7 @@ static mt_status read_settings(mtb *r) {
         free(policy);
         return refuse(r, "settings twice, or after the first event");
     }
+    r->base.settings.timed = timed;
     r->base.settings.capacity = capacity;
     r->base.settings.policy = policy;
     if (*policy == '\0') {
@@ -454,12 +456,11 @@ static mt_status read_header(mtb *r) {
         return refuse(r, "the file ends inside its header, expected %d bytes", MT_MTB_HEADER);
     r->next = r->data + sizeof MT_MTB_MAGIC - 1;
     uint64_t version = fixed(r, 2), flags = fixed(r, 2);
-    if (version != MT_MTB_VERSION || flags > (MT_MTB_GROWS | MT_MTB_TIMES) || fixed(r, 4) != 0)
+    if (version != MT_MTB_VERSION || flags > MT_MTB_GROWS || fixed(r, 4) != 0)
         return refuse(r, "version %" PRIu64 ", flags %" PRIu64 ", expected version %d", version,
                       flags, MT_MTB_VERSION);
     r->at = MT_MTB_HEADER;
     r->grows = (flags & MT_MTB_GROWS) != 0;
-    r->base.settings.timed = (flags & MT_MTB_TIMES) != 0;
     r->opened = true;
     r->step = -1;
     r->before.layer = -1;
@@ -567,36 +568,42 @@ static mt_status read_time(mtb *r) {
     return MT_OK;
 }
 
-static mt_status read_body(mtb *r, uint8_t kind, mt_item *item) {
-    if ((kind & MT_MTB_TIMED) != 0)
-        MT_TRY(read_time(r));
-    switch (kind & ~MT_MTB_TIMED) {
+static mt_status read_event(mtb *r, mt_mtb_kind kind, mt_item *item) {
+    switch (kind) {
     case MT_MTB_ALLOC:
         return read_alloc(r, item);
     case MT_MTB_FREE:
         return read_free(r, item);
-    case MT_MTB_SEGMENT_ALLOC:
-    case MT_MTB_SEGMENT_FREE:
-    case MT_MTB_SEGMENT_MAP:
-    case MT_MTB_SEGMENT_UNMAP:
-        return read_segment(
-            r, MT_EV_SEGMENT_ALLOC + ((kind & ~MT_MTB_TIMED) - MT_MTB_SEGMENT_ALLOC), item);
     case MT_MTB_OOM:
         return read_oom(r, item);
     case MT_MTB_MARK:
         return read_mark(r, item);
+    default:
+        return read_segment(r, MT_EV_SEGMENT_ALLOC + (kind - MT_MTB_SEGMENT_ALLOC), item);
+    }
+}
+
+static mt_status read_operation(mtb *r, mt_mtb_kind kind, mt_item *item) {
+    switch (kind) {
     case MT_MTB_REQUEST:
     case MT_MTB_REFUSED:
-        return read_request(r, (kind & ~MT_MTB_TIMED) == MT_MTB_REFUSED, item);
+        return read_request(r, kind == MT_MTB_REFUSED, item);
     case MT_MTB_RELEASE:
     case MT_MTB_USE:
-        return read_naming(r, (kind & ~MT_MTB_TIMED) == MT_MTB_USE, item);
-    case MT_MTB_TRIM:
-    case MT_MTB_HOLD:
-    case MT_MTB_GO:
-        return read_plain(r, MT_ITEM_TRIM + ((kind & ~MT_MTB_TIMED) - MT_MTB_TRIM), item);
+        return read_naming(r, kind == MT_MTB_USE, item);
     case MT_MTB_STEP:
         return read_step(r, item);
+    default:
+        return read_plain(r, MT_ITEM_TRIM + (kind - MT_MTB_TRIM), item);
+    }
+}
+
+static mt_status read_body(mtb *r, mt_mtb_kind kind, mt_item *item) {
+    if (kind >= MT_MTB_ALLOC && kind <= MT_MTB_MARK)
+        return read_event(r, kind, item);
+    if (kind >= MT_MTB_REQUEST && kind <= MT_MTB_STEP)
+        return read_operation(r, kind, item);
+    switch (kind) {
     case MT_MTB_NOTE:
         return read_note(r, item);
     case MT_MTB_SETTINGS:
@@ -622,7 +629,9 @@ static mt_status next(mt_reader *base, mt_item *item, mt_error *err) {
         if (!whole)
             return cut(r, item);
         const uint8_t *end = r->end;
-        MT_TRY(read_body(r, kind, item));
+        if ((kind & MT_MTB_TIMED) != 0)
+            MT_TRY(read_time(r));
+        MT_TRY(read_body(r, kind & ~MT_MTB_TIMED, item));
         item->time_ns = item->kind > MT_ITEM_STACK ? r->last_ns : 0;
         r->at = (size_t)(end - r->data);
     }
@@ -648,7 +657,7 @@ static bool detect(const char *data, size_t n) {
 
 const mt_format mt_format_mtb = {
     .name = "a binary trace of memtrace",
-    .tells = MT_TELLS_SETTINGS | MT_TELLS_PLACES | MT_TELLS_EVENTS,
+    .tells = MT_TELLS_PLACES | MT_TELLS_EVENTS | MT_TELLS_CONTEXT,
     .calls = "",
     .detect = detect,
     .size = sizeof(mtb),

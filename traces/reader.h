@@ -197,7 +197,8 @@ enum {
     MT_TELLS_COUNTERS = 8,   /* MT_HAS_COUNTERS, MT_ITEM_STATISTIC */
     MT_TELLS_EVENTS = 16,    /* MT_HAS_EVENT, MT_ITEM_EVENT */
     MT_TELLS_SNAPSHOTS = 32, /* MT_ITEM_SNAPSHOT, MT_ITEM_BLOCK */
-    MT_TELLS_HISTORY = 64    /* MT_ITEM_HISTORY */
+    MT_TELLS_HISTORY = 64,   /* MT_ITEM_HISTORY */
+    MT_TELLS_CONTEXT = 128   /* devices, private pools, call stacks, threads, processes */
 };
 
 struct mt_format {

@@ -4,10 +4,10 @@
 
 #include "traces/writer.h"
 
+/* An ending stands before those that it ends with: .rmm.csv before .csv. */
 const mt_trace_form *const mt_trace_forms[] = {
-    &mt_form_trace,
-    &mt_form_mtb,
-    NULL,
+    &mt_form_trace,  &mt_form_mtb,    &mt_form_rmm,    &mt_form_csv, &mt_form_jsonl,
+    &mt_form_folded, &mt_form_massif, &mt_form_chrome, NULL,
 };
 
 /* ---- forms ----------------------------------------------------------------------------------- */
@@ -54,11 +54,6 @@ mt_status mt_trace_open(mt_trace **out, const mt_trace_form *form, const char *p
     return status;
 }
 
-void mt_trace_broken(mt_trace *t, mt_status status, const char *text) {
-    if (t->error.status == MT_OK)
-        mt_fail(&t->error, status, "%s", text);
-}
-
 void mt_trace_item(mt_trace *t, const mt_item *item) {
     if (t->error.status != MT_OK)
         return;
@@ -70,6 +65,7 @@ void mt_trace_item(mt_trace *t, const mt_item *item) {
 }
 
 void mt_trace_settings(mt_trace *t, const mt_settings *s) {
+    t->times = s->timed;
     if (t->form->settings != NULL && t->error.status == MT_OK)
         t->form->settings(t, s);
 }
@@ -78,7 +74,7 @@ void mt_trace_header(mt_trace *t, const char *line) {
     mt_item item;
     char *text = strndup(line, MT_TRACE_LINE - 8);
     if (text == NULL) {
-        mt_trace_broken(t, MT_FAILED, "no host memory for a trace");
+        mt_trace_no_memory(t);
         return;
     }
     for (char *at = text; *(at += strcspn(at, "\r\n")) != '\0';)

@@ -42,7 +42,8 @@ typedef struct mt_trace_form mt_trace_form;
 struct mt_trace_form {
     const char *name;   /* as `convert --to` takes it */
     const char *ending; /* of file names: ".mtb"; .gz or .zst may follow */
-    const char *loses;  /* what it does not carry, in words; NULL: nothing */
+    const char *loses;  /* what it does not carry, in words */
+    unsigned only;      /* MT_TELLS_... of formats that tell any of that; 0: all of them do */
     bool events;        /* it is made of events: operations alone are not enough */
     bool binary;        /* no text for a terminal */
 
@@ -73,7 +74,7 @@ static inline mt_status mt_trace_create(mt_trace **out, const char *path, bool t
  * line is cut. */
 void mt_trace_header(mt_trace *t, const char *line);
 
-/* How the recorded allocator was set up, before any item. */
+/* How the recorded allocator was set up, and whether items have times: before any but notes. */
 void mt_trace_settings(mt_trace *t, const mt_settings *s);
 
 /* The next item, as a reader gives it; one that the form has no place for is left out. Ids are

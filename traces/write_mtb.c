@@ -24,7 +24,7 @@ typedef struct mtb_writer {
     uint8_t data[MT_MTB_HEADER + 256]; /* a record but for a long text: room for its kind and
                                           length, then the body, up to end */
     uint8_t *end;
-    bool timed;                               /* the record has a time */
+    bool timed, set;                          /* the record has a time; settings are written */
     uint64_t written, records, next_id, last; /* bytes, records; latest time */
     uint64_t seq, requested, reserved;        /* events so far; bytes now */
     fields before;
@@ -149,10 +149,6 @@ static void add_fields(mtb_writer *w, const fields *f, const fields *as, uint64_
             add(w, field[i].value);
 }
 
-static void no_memory(mtb_writer *w) {
-    mt_trace_broken(&w->base, MT_FAILED, "no host memory for a trace");
-}
-
 static void impossible(mtb_writer *w) {
     mt_trace_broken(&w->base, MT_CHECK, "an event of a segment or a request that is not held");
 }
@@ -164,7 +160,7 @@ static void write_request(mtb_writer *w, const mt_item *item, mt_mtb_kind kind, 
     uint64_t id = item->id >= w->next_id ? item->id : w->next_id;
     uint32_t live = mt_numbers_take(&w->live, item->id);
     if (live == MT_NO_NUMBER || !mt_array_extend(&w->request, (size_t)live + 1)) {
-        no_memory(w);
+        mt_trace_no_memory(&w->base);
         return;
     }
     add_fields(w, f, &w->before, id - w->next_id, ~0u);
@@ -234,7 +230,7 @@ static bool find_slot(mtb_writer *w, const mt_event *e, fields *f, bool *begins)
         return false;
     f->slot = mt_numbers_take(&w->slots, e->segment);
     if (f->slot == MT_NO_NUMBER || !mt_array_extend(&w->segment, (size_t)f->slot + 1))
-        no_memory(w);
+        mt_trace_no_memory(&w->base);
     else
         w->segment.at[f->slot] = 0;
     return w->base.error.status == MT_OK;
@@ -282,7 +278,7 @@ static void write_mark(mtb_writer *w, const mt_item *item) {
     bool event = (item->has & MT_HAS_EVENT) != 0;
     step *s = mt_array_push(&w->step);
     if (s == NULL) {
-        no_memory(w);
+        mt_trace_no_memory(&w->base);
         return;
     }
     *s = (step){ w->written, w->seq, w->requested, w->reserved };
@@ -315,7 +311,7 @@ static uint64_t string_of(mtb_writer *w, const char *text) {
 static void write_stack(mtb_writer *w, const mt_item *item) {
     uint64_t string = string_of(w, item->text);
     if (string == 0) {
-        no_memory(w);
+        mt_trace_no_memory(&w->base);
         return;
     }
     w->end = w->data + MT_MTB_HEADER;
@@ -353,8 +349,26 @@ static void write_plain(mtb_writer *w, const mt_item *item, mt_mtb_kind kind) {
     end_record(w, kind, NULL, 0);
 }
 
+static void write_settings(mt_trace *t, const mt_settings *s) {
+    mtb_writer *w = (mtb_writer *)t;
+    size_t n = s->policy != NULL ? strnlen(s->policy, MT_MTB_BODY - MT_MTB_VARINT - 1) : 0;
+    w->end = w->data + MT_MTB_HEADER;
+    add(w, s->timed);
+    add(w, s->capacity);
+    end_record(w, MT_MTB_SETTINGS, s->policy, n);
+    w->set = true;
+}
+
+/* Of a trace that was given none. */
+static void write_no_settings(mtb_writer *w) {
+    if (!w->set)
+        write_settings(&w->base, &(mt_settings){ .timed = w->base.times });
+}
+
 static void write_item(mt_trace *t, const mt_item *item) {
     mtb_writer *w = (mtb_writer *)t;
+    if (item->kind != MT_ITEM_NOTE)
+        write_no_settings(w);
     begin_record(w, item);
     if ((item->has & MT_HAS_EVENT) != 0)
         write_event(w, item);
@@ -379,20 +393,11 @@ static mt_status begin(mt_trace *t, mt_error *err) {
     memcpy(w->end, MT_MTB_MAGIC, 8);
     w->end += 8;
     add_bytes(w, MT_MTB_VERSION, 2);
-    add_bytes(w, t->times ? MT_MTB_TIMES : 0, 2);
+    add_bytes(w, 0, 2);
     add_bytes(w, 0, 4);
     write_bytes(w, w->data, MT_MTB_HEADER);
     w->before.layer = -1;
     return MT_OK;
-}
-
-static void write_settings(mt_trace *t, const mt_settings *s) {
-    mtb_writer *w = (mtb_writer *)t;
-    size_t n = s->policy != NULL ? strlen(s->policy) : 0;
-    w->end = w->data + MT_MTB_HEADER;
-    add(w, s->capacity);
-    if (n + MT_MTB_VARINT <= MT_MTB_BODY && (n > 0 || s->capacity > 0))
-        end_record(w, MT_MTB_SETTINGS, s->policy, n);
 }
 
 /* A record of the index for each step: so a reader goes through them as through any others. */
@@ -411,6 +416,7 @@ static void write_index(mtb_writer *w) {
 static void end(mt_trace *t, const char *ending) {
     mtb_writer *w = (mtb_writer *)t;
     uint64_t at;
+    write_no_settings(w);
     if (ending != NULL)
         write_text(w, MT_MTB_NOTE, ending);
     at = w->written;
@@ -436,6 +442,7 @@ const mt_trace_form mt_form_mtb = {
     .name = "mtb",
     .ending = ".mtb",
     .loses = "driver calls, counters, blocks and history of a recording",
+    .only = MT_TELLS_CALLS | MT_TELLS_COUNTERS | MT_TELLS_SNAPSHOTS | MT_TELLS_HISTORY,
     .binary = true,
     .size = sizeof(mtb_writer),
     .begin = begin,

@@ -106,6 +106,7 @@ const mt_trace_form mt_form_trace = {
     .name = "trace",
     .ending = ".trace",
     .loses = "devices, private pools, call stacks, threads and processes",
+    .only = MT_TELLS_CONTEXT,
     .events = true,
     .size = sizeof(text_trace),
     .begin = begin,

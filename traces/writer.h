@@ -26,8 +26,16 @@ static inline uint64_t mt_trace_time(const mt_trace *t, const mt_item *item) {
 }
 
 /* Keeps the first failure; nothing is written any more. */
-void mt_trace_broken(mt_trace *t, mt_status status, const char *text);
+static inline void mt_trace_broken(mt_trace *t, mt_status status, const char *text) {
+    if (t->error.status == MT_OK)
+        mt_fail(&t->error, status, "%s", text);
+}
 
-extern const mt_trace_form mt_form_trace, mt_form_mtb;
+static inline void mt_trace_no_memory(mt_trace *t) {
+    mt_trace_broken(t, MT_FAILED, "no host memory for a trace");
+}
+
+extern const mt_trace_form mt_form_trace, mt_form_mtb, mt_form_csv, mt_form_jsonl, mt_form_rmm,
+    mt_form_folded, mt_form_massif, mt_form_chrome;
 
 #endif
