@@ -64,6 +64,16 @@ want ended 0
 sed '/^# file/d' "$out" >"$dir/of_binary"
 want cmp "$dir/of_text" "$dir/of_binary"
 
+begin "the example of docs/trace-format.md, byte for byte"
+{
+    echo "# memtrace trace 1"
+    sed -n '/^    # seq kind/,/^$/s/^    //p' docs/trace-format.md
+} >"$dir/example.trace"
+run convert "$dir/example.trace" --to mtb -q
+want ended 0
+want is "$(od -An -v -tx1 "$out" | tr -d ' \n')" "$(sed -n '/^    8d4d/,$p' docs/trace-format.md |
+    cut -c 5-46 | tr -d ' \n')"
+
 # ---- each form by what reads it --------------------------------------------------------------------
 
 begin "csv: a row an event, 14 columns, those of the text"

@@ -14,6 +14,7 @@
 #include "traces/replay.h"
 #include "traces/trace.h"
 #include "tests/any_run.h"
+#include "tests/events.h"
 #include "tests/temp_files.h"
 
 static bool quick(void) {
@@ -40,14 +41,6 @@ static mt_status read_bytes(const void *data, size_t bytes, uint64_t *n, mt_erro
     return read_all(temp_write("bytes.mtb", data, bytes), n, err);
 }
 
-static bool same_event(const mt_event *x, const mt_event *y) {
-    return x->seq == y->seq && x->kind == y->kind && x->id == y->id && x->step == y->step &&
-           x->stream == y->stream && x->segment == y->segment && x->slot == y->slot &&
-           x->offset == y->offset && x->requested == y->requested && x->rounded == y->rounded &&
-           x->layer == y->layer && x->tag == y->tag && x->pool == y->pool &&
-           x->time_ns == y->time_ns;
-}
-
 static bool same_text(const char *x, const char *y) {
     return x == y || (x != NULL && y != NULL && strcmp(x, y) == 0);
 }
@@ -63,7 +56,9 @@ static bool same_item(const mt_item *x, const mt_item *y) {
            x->time_ns == y->time_ns && x->refused == y->refused &&
            (!place || (x->segment == y->segment && x->offset == y->offset)) &&
            ((x->has & MT_HAS_ROUNDED) == 0 || x->refused || x->rounded == y->rounded) &&
-           ((x->has & MT_HAS_EVENT) == 0 || same_event(x->event, y->event)) &&
+           ((x->has & MT_HAS_EVENT) == 0 ||
+            (same_event(x->event, y->event) && x->event->rounded == y->event->rounded &&
+             x->event->time_ns == y->event->time_ns)) &&
            (x->kind != MT_ITEM_NOTE || same_text(x->text, y->text));
 }
 
