@@ -93,7 +93,8 @@ const cli_option cli_machine_rows[] = {
 
 const cli_option cli_output_rows[] = {
     { CLI_TEXT, FIELD(trace), "trace", "FILE",
-      .help = "write the allocator's events to FILE (.gz and .zst compress)" },
+      .help = "write the allocator's events to FILE; the ending chooses the form, as in `memtrace "
+              "convert` (.mtb is binary; .gz and .zst compress)" },
     { CLI_FLAG, FIELD(trace_time), "trace-time",
       .help = "with the time of each event in the trace" },
     { CLI_FLAG, FIELD(json), "json", .help = "print the result as JSON instead of the table" },

@@ -115,6 +115,9 @@ want grep -q '^kv;layer 2 [0-9]*$' "$out"
 begin "massif: the peak has its tree"
 run convert "$trace" --to massif -q
 want is "$(sed -n '/heap_tree=peak/{n;s/^n[0-9]*: \([0-9]*\) .*/\1/p;}' "$out")" "$requested"
+most=$(awk -F = '$1 == "mem_heap_B" { b = $2 } $1 == "mem_heap_extra_B" { b += $2; if (b > p) p = b }
+    END { printf "%.0f\n", p }' "$out")
+want is "$most" "$peak"
 if command -v ms_print >/dev/null; then
     ms_print "$out" >"$dir/ms" 2>"$dir/ms_err"
     want is "$?" 0

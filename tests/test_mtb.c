@@ -193,7 +193,7 @@ static void other_items(mt_item item[ITEMS]) {
     for (int i = 0; i < 3; i++) {
         item[i].kind = MT_ITEM_STACK;
         item[i].stack = (uint32_t)i + 1;
-        item[i].id = (uint64_t)i / 2;
+        item[i].id = i > 0;
         item[i].text = i == 1 ? "forward (model.py:12)" : "main (train.py:7)";
     }
     for (int i = 3; i < ITEMS; i++) {
@@ -255,6 +255,55 @@ static void test_other_items(void **state) {
     assert_int_equal(mt_reader_next(r, &read, &err), MT_OK);
     assert_int_equal(read.kind, MT_ITEM_END);
     mt_reader_close(r);
+}
+
+static void expect_form(const char *name, const char *expected) {
+    static char text[8192];
+    mt_item item[ITEMS];
+    mt_trace *t;
+    mt_error err;
+    other_items(item);
+    assert_int_equal(mt_trace_create(&t, temp_path(name), false, &err), MT_OK);
+    mt_trace_settings(t, &(mt_settings){ .timed = true });
+    for (int i = 0; i < ITEMS; i++)
+        mt_trace_item(t, &item[i]);
+    assert_int_equal(mt_trace_commit(t, NULL, &err), MT_OK);
+    FILE *f = fopen(temp_path(name), "r");
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    assert_string_equal(text, expected);
+}
+
+#define CONTEXT "\"thread\": 77, \"process\": 4711"
+
+/* What forms that need no events make of the same operations. */
+static void test_other_forms(void **state) {
+    (void)state;
+    expect_form("o.folded", "main (train.py:7);forward (model.py:12) 4096\nkv;layer 11 5\n");
+    expect_form("o.rmm.csv", "Thread,Time,Action,Pointer,Size,Stream\n"
+                             "77,00:00:00.000000,allocate,0x200,4096,0\n"
+                             "77,00:00:00.000001,allocate,0x400,5,0x4\n"
+                             "77,00:00:00.000004,allocate failure,(nil),18446744073709551615,0\n"
+                             "77,00:00:00.000006,free,0x400,5,0\n");
+    expect_form(
+        "o.jsonl",
+        "{\"kind\": \"stack\", \"stack\": 1, \"frame\": \"main (train.py:7)\"}\n"
+        "{\"kind\": \"stack\", \"stack\": 2, \"caller\": 1, \"frame\": \"forward (model.py:12)\"}\n"
+        "{\"kind\": \"stack\", \"stack\": 3, \"caller\": 1, \"frame\": \"main (train.py:7)\"}\n"
+        "{\"kind\": \"alloc\", \"id\": 10, \"requested\": 4096, \"tag\": \"other\", \"stack\": "
+        "2, " CONTEXT ", \"ns\": 0}\n"
+        "{\"kind\": \"alloc\", \"id\": 12, \"requested\": 5, \"tag\": \"kv\", \"layer\": 11, "
+        "\"segment\": 17, \"offset\": 1048576, \"rounded\": 512, \"stream\": 4, \"device\": 3, "
+        "\"private_pool\": 9, " CONTEXT ", \"ns\": 1000}\n"
+        "{\"kind\": \"trim\", \"device\": 3, " CONTEXT ", \"ns\": 2000}\n"
+        "{\"kind\": \"use\", \"id\": 12, \"stream\": 5, " CONTEXT ", \"ns\": 3000}\n"
+        "{\"kind\": \"refused\", \"id\": 20, \"requested\": 18446744073709551615, \"tag\": "
+        "\"other\", " CONTEXT ", \"host\": true, \"ns\": 4000}\n"
+        "{\"kind\": \"mark\", \"ctx\": 3, \"kv_ideal\": 99, \"ns\": 5000}\n"
+        "{\"kind\": \"free\", \"id\": 12, \"stack\": 3, " CONTEXT ", \"ns\": 6000}\n"
+        "{\"kind\": \"free\", \"id\": 123456, " CONTEXT ", \"ns\": 7000}\n"
+        "{\"kind\": \"hold\", " CONTEXT ", \"ns\": 8000}\n"
+        "{\"kind\": \"go\", " CONTEXT ", \"ns\": 9000}\n");
 }
 
 /* An id that comes a second time gets a number of its own. */
@@ -495,11 +544,17 @@ static void test_index(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),           cmocka_unit_test(test_pipe),
-        cmocka_unit_test(test_other_items),    cmocka_unit_test(test_ids_rise),
-        cmocka_unit_test(test_cut_everywhere), cmocka_unit_test(test_growing),
-        cmocka_unit_test(test_random_changes), cmocka_unit_test(test_unknown_records),
-        cmocka_unit_test(test_broken),         cmocka_unit_test(test_index),
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_other_items),
+        cmocka_unit_test(test_ids_rise),
+        cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_cut_everywhere),
+        cmocka_unit_test(test_growing),
+        cmocka_unit_test(test_random_changes),
+        cmocka_unit_test(test_unknown_records),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_index),
     };
     return cmocka_run_group_tests_name("mtb", tests, temp_setup, temp_teardown);
 }

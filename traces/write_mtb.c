@@ -1,6 +1,7 @@
 /* write_mtb.c - the binary trace: each record is put together in a buffer from what differs from
  * the one before it (mtb.h). Requests and segments get the small numbers that a reader will give
  * them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "traces/mtb.h"
@@ -32,7 +33,8 @@ typedef struct mtb_writer {
     MT_ARRAY(fields) request;   /* by live number */
     MT_ARRAY(uint64_t) segment; /* bytes, by slot */
     MT_ARRAY(step) step;
-    mt_map strings; /* hash of a text -> its number */
+    MT_ARRAY(char *) string; /* by number - 1 */
+    mt_map strings;          /* hash of a text -> its number */
 } mtb_writer;
 
 #define CONTEXT                                                                                    \
@@ -293,16 +295,22 @@ static void write_mark(mtb_writer *w, const mt_item *item) {
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* The number of a text; a new one is written first. 0: no memory. */
-static uint64_t string_of(mtb_writer *w, const char *text) {
+static uint64_t hash_of(const char *text) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *at = text; *at != '\0'; at++)
-        hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* The number of a text; a new one is written first. 0: no memory. Of two texts with one hash the
+ * later is written each time. */
+static uint64_t string_of(mtb_writer *w, const char *text) {
+    uint64_t hash = hash_of(text), number = w->string.count + 1;
     const uint64_t *known = mt_map_find(&w->strings, hash);
-    if (known != NULL)
+    if (known != NULL && strcmp(w->string.at[*known - 1], text) == 0)
         return *known;
-    uint64_t number = w->strings.count + 1;
-    if (!mt_map_set(&w->strings, hash, number))
+    char **copy = mt_array_push(&w->string);
+    if (copy == NULL || (*copy = strdup(text)) == NULL || !mt_map_set(&w->strings, hash, number))
         return 0;
     write_text(w, MT_MTB_STRING, text);
     return number;
@@ -435,6 +443,9 @@ static void close_writer(mt_trace *t) {
     mt_array_free(&w->request);
     mt_array_free(&w->segment);
     mt_array_free(&w->step);
+    for (size_t i = 0; i < w->string.count; i++)
+        free(w->string.at[i]);
+    mt_array_free(&w->string);
     mt_map_free(&w->strings);
 }
 
