@@ -5,8 +5,8 @@
  * GPT-2 small decodes from one token to 1024 with the cache grown by concatenation, on a device
  * that does not compute and a simulated source: requests, frees and the engine's own bookkeeping
  * are all there is. Without a listener (off), with one that counts, with the trace written to FILE
- * as text (recorded), the same compressed (recorded.zst). In one process, in turn; loading and the
- * closing of FILE are inside the time. Medians of RUNS. */
+ * as text (recorded), the same compressed (recorded.zst), and as .mtb. In one process, in turn;
+ * loading and the closing of FILE are inside the time. Medians of RUNS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,9 @@
 #include "traces/trace.h"
 
 #define RUNS 5
-enum { OFF, COUNTED, RECORDED, COMPRESSED, WAYS };
-static const char *const ways[WAYS] = { "off", "counted", "recorded", "recorded.zst" };
+enum { OFF, COUNTED, RECORDED, COMPRESSED, BINARY, WAYS };
+static const char *const ways[WAYS] = { "off", "counted", "recorded", "recorded.zst",
+                                        "recorded.mtb" };
 
 static mt_error err;
 
@@ -97,17 +98,20 @@ static int by_value(const void *a, const void *b) {
 int main(int argc, char **argv) {
     double took[WAYS][RUNS];
     uint64_t events = 0;
-    char packed[4096];
+    char packed[4096], binary[4096];
     if (argc != 2 || strlen(argv[1]) + 5 > sizeof packed) {
         fprintf(stderr, "usage: bench_events FILE\n");
         return 2;
     }
     snprintf(packed, sizeof packed, "%s.zst", argv[1]);
+    snprintf(binary, sizeof binary, "%s.mtb", argv[1]);
+    const char *const file[WAYS] = { argv[1], argv[1], argv[1], packed, binary };
     for (int i = 0; i < RUNS; i++)
         for (int way = 0; way < WAYS; way++)
-            took[way][i] = run(way, way == COMPRESSED ? packed : argv[1], &events);
+            took[way][i] = run(way, file[way], &events);
     unlink(argv[1]);
     unlink(packed);
+    unlink(binary);
     printf("# trace seconds events/s   (%llu events)\n", (unsigned long long)events);
     for (int way = 0; way < WAYS; way++) {
         qsort(took[way], RUNS, sizeof took[way][0], by_value);
