@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/size.h"
@@ -11,14 +12,11 @@
 
 static const char doc[] =
     "Writes a recorded run in another form, to OUT or stdout. FILE is any recording that `memtrace "
-    "replay` reads; - is standard input, gzip and zstd are decompressed. What a form does not "
-    "carry "
-    "is said on stderr.\v"
-    "A form that is made of an allocator's events gets those of the file. Of a file that tells "
-    "only "
-    "what was asked for, the requests are replayed, through the file's own settings or --policy, "
-    "and "
-    "the events are those of the replay.\n\n"
+    "replay` reads; - is standard input, gzip and zstd are decompressed. What a form leaves out is "
+    "said on stderr.\v"
+    "A form that is made of an allocator's events gets those of the file. The requests of a file "
+    "that tells no events are replayed, through its own settings or --policy, and the events are "
+    "those of the replay.\n\n"
     "A range of steps begins with what is live then, written as if it were loaded; its steps are "
     "numbered from 0.\n\n"
     "\f\n"
@@ -145,7 +143,12 @@ static mt_status open_replay(conversion *c) {
                         : s->capacity != 0  ? s->capacity
                                             : 1024 * MT_GIB;
     MT_TRY(mt_source_sim(&c->source, capacity, 2 * MT_MIB, c->err));
-    MT_TRY(mt_alloc_open(&c->alloc, c->source, policy, c->err));
+    char *spec;
+    MT_TRY(cli_policy_spec(&spec, policy, c->err));
+    mt_status status = mt_alloc_open(&c->alloc, c->source, spec, c->err);
+    free(spec);
+    MT_TRY(status);
+    cli_policy_notes(c->alloc, c->o->quiet);
     MT_TRY(mt_replay_open(&c->replay, &c->alloc, 1, c->err));
     mt_alloc_listen(c->alloc, (mt_listener){ on_event, c });
     say(c, " tells no events; these are of its requests through ", policy);

@@ -61,7 +61,7 @@ enum {
     MT_MTB_ROUNDED = 1 << 3,  /* signed, more than requested */
     MT_MTB_LAYER = 1 << 4,    /* + 1 */
     MT_MTB_SLOT = 1 << 5,     /* of the segment; of a REQUEST its number */
-    MT_MTB_KINDS_OF = 1 << 6, /* tag + 8 x pool */
+    MT_MTB_TAG_POOL = 1 << 6, /* tag + 8 x pool */
     MT_MTB_ID = 1 << 7,       /* more than the one after the latest */
     MT_MTB_DEVICE = 1 << 8,
     MT_MTB_PRIVATE_POOL = 1 << 9,

@@ -120,7 +120,7 @@ static void read_rare(mtb *r, fields *f, unsigned mask) {
     r->wide = r->wide || f->stack > r->stacks;
 }
 
-static void read_kinds(mtb *r, fields *f) {
+static void read_tag_pool(mtb *r, fields *f) {
     uint32_t n = number_to(r, 8 * MT_POOLS - 1);
     f->tag = n % 8;
     f->pool = (uint8_t)(n / 8);
@@ -147,8 +147,8 @@ static inline void read_fields(mtb *r, fields *f, unsigned allowed) {
         f->layer = (int32_t)((int64_t)number_to(r, UINT32_C(1) << 31) - 1);
     if ((mask & MT_MTB_SLOT) != 0)
         f->slot = number32(r);
-    if ((mask & MT_MTB_KINDS_OF) != 0)
-        read_kinds(r, f);
+    if ((mask & MT_MTB_TAG_POOL) != 0)
+        read_tag_pool(r, f);
     if ((allowed & MT_MTB_ID) != 0)
         f->id = r->next_id;
     if ((mask & MT_MTB_ID) != 0)
@@ -256,7 +256,7 @@ static mt_status read_free(mtb *r, mt_item *item) {
     const fields *request = NULL;
     MT_TRY(find_live(r, number(r), true, &request, item));
     fields f = *request;
-    read_fields(r, &f, CONTEXT | MT_MTB_LAYER | MT_MTB_KINDS_OF);
+    read_fields(r, &f, CONTEXT | MT_MTB_LAYER | MT_MTB_TAG_POOL);
     MT_TRY(check_body(r));
     if (!f.event || f.tag != request->tag)
         return refuse(r, "a free that is not of its alloc");

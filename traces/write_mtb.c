@@ -202,7 +202,7 @@ static void write_free(mtb_writer *w, const mt_item *item) {
     const fields *was = &w->request.at[live];
     w->requested -= was->requested;
     add(w, live);
-    add_fields(w, &f, was, 0, CONTEXT | MT_MTB_LAYER | MT_MTB_KINDS_OF);
+    add_fields(w, &f, was, 0, CONTEXT | MT_MTB_LAYER | MT_MTB_TAG_POOL);
     end_record(w, MT_MTB_FREE, NULL, 0);
 }
 
