@@ -25,6 +25,7 @@ here=$(realpath tests/recordings)
 mkdir "$dir/work"
 printf 'the key of a cache\n' >"$dir/text"
 run --backend none --quiet $small --ctx 3 --trace "$dir/run.trace"
+run --backend none --quiet $small --ctx 3 --trace "$dir/run.mtb"
 
 # fails OPTIONS ARGUMENT...: the driver, whose lines are those of a test.
 fails() {
@@ -35,6 +36,7 @@ fails() {
 }
 
 fails "" run --backend none --quiet $small --ctx 3 --trace out.trace
+fails "" run --backend none --quiet $small --ctx 3 --trace out.mtb
 fails -j run --backend none --quiet $small --ctx 3 --json
 fails "" run --backend none --quiet $small --ctx 3 --csv --policy block:2MiB --kv paged:2
 fails "" run --backend none --quiet $small --ctx 3 --policy jemalloc --kv static
@@ -50,6 +52,10 @@ fails "" replay "$dir/run.trace" --policy torch,block:2MiB,direct,bfc,jemalloc -
 fails -m replay "$dir/run.trace" --summary stats
 fails -s replay --check "$here/torch-2.15/edges--default.tsv.gz"
 fails -s replay --check "$here/gpt2-2.15/schedule-gpt2-static-sdpa.txt.gz"
+fails "" convert "$dir/run.trace" -q -o out.mtb
+fails "" convert "$dir/run.mtb" -q -o out.massif
+fails "" convert "$dir/run.mtb" -q --from-step 1 -o out.json
+fails "" convert "$here/torch-2.15/edges--default.tsv.gz" -q -o out.csv
 fails "" sweep --ctx 2,3 --kv concat,static --quiet --threads 1
 fails -j sweep --ctx 2 --kv concat --quiet --threads 1 --json
 fails "-t -n 12" study --contexts 2 $small --positions 8 --capacity 72MiB --threads 1 --quiet --profile out.json
