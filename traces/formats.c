@@ -45,10 +45,12 @@ static const char *looks_like(const char *data, size_t n) {
 }
 
 /* "a memtrace trace, a schedule of a decode or ..." */
-static const char *names(char buffer[static 256]) {
+#define NAMES 1024 /* room for the names of all formats */
+
+static const char *names(char buffer[static NAMES]) {
     size_t n = 0;
-    for (int i = 0; mt_formats[i] != NULL; i++)
-        n += (size_t)snprintf(buffer + n, 256 - n, "%s%s",
+    for (int i = 0; mt_formats[i] != NULL && n < NAMES; i++)
+        n += (size_t)snprintf(buffer + n, NAMES - n, "%s%s",
                               i == 0                      ? ""
                               : mt_formats[i + 1] == NULL ? " or "
                                                           : ", ",
@@ -57,7 +59,7 @@ static const char *names(char buffer[static 256]) {
 }
 
 static mt_status no_format(const char *name, const char *data, size_t n, mt_error *err) {
-    char expected[256];
+    char expected[NAMES];
     if (n == 0)
         return mt_fail(err, MT_BAD, "%s: the file is empty, expected %s", name, names(expected));
     return mt_fail(err, MT_BAD, "%s: '%.*s' looks like %s, expected %s", name,
