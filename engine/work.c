@@ -4,14 +4,9 @@
 mt_work mt_work_of_pass(const mt_config *c, uint32_t B, uint32_t T, uint32_t first,
                         bool all_logits) {
     uint64_t L = c->layers, C = c->width, I = c->inner, V = c->vocab, R = (uint64_t)B * T;
-    uint64_t element = mt_dtype_bytes(c->dtype);
     uint64_t seen = (uint64_t)T * first + (uint64_t)T * (T + 1) / 2;
-    mt_work w = { .products = 2 * L * (4 * C * C + 2 * C * I) * R,
-                  .attention = 4 * L * C * B * seen,
-                  .square = 4 * L * C * R * ((uint64_t)first + T),
-                  .head = 2 * C * V * (all_logits ? R : B) };
-    uint64_t layer = 4 * C * C + 2 * C * I + 9 * C + I; /* with biases and norms */
-    w.weights = (L * layer + 2 * C + V * C) * element;
-    w.cache = 2 * L * B * ((uint64_t)first + T) * C * element;
-    return w;
+    return (mt_work){ .products = 2 * L * (4 * C * C + 2 * C * I) * R,
+                      .attention = 4 * L * C * B * seen,
+                      .square = 4 * L * C * R * ((uint64_t)first + T),
+                      .head = 2 * C * V * (all_logits ? R : B) };
 }

@@ -1,6 +1,6 @@
-/* work.h - how much a pass computes and moves, by formula.
+/* work.h - how much a pass computes, by formula.
  *
- * Conventions: a multiply and an add are two FLOPs; matrix products and attention count, norms,
+ * Conventions: a multiply and an add are two FLOPs; matrix products and attention count, LayerNorm,
  * softmax and GELU do not. Attention is counted twice: as computed, a query meets the places it may
  * see and no others (causal), and as the usual square of T and T. With L layers, C width, I inner
  * width, V vocabulary, B sequences, T new tokens of each after `first` earlier ones:
@@ -18,8 +18,6 @@
 typedef struct mt_work {
     uint64_t products, attention, head; /* FLOPs, as computed */
     uint64_t square;                    /* FLOPs of the attention that masks instead of skipping */
-    uint64_t weights;                   /* bytes that any pass reads at least: all but embeddings */
-    uint64_t cache;                     /* bytes of keys and values that its queries see */
 } mt_work;
 
 mt_work mt_work_of_pass(const mt_config *c, uint32_t B, uint32_t T, uint32_t first,

@@ -75,20 +75,6 @@ static void generating_1016_tokens(void **state) {
     assert_int_equal((int)(cached / 1e9 + 0.5), 272);
 }
 
-/* Weights: all parameters but those of the embeddings' other rows; a tied head is wte itself. */
-static void weights_that_a_pass_reads(void **state) {
-    (void)state;
-    static const char *const names[] = { "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl" };
-    for (size_t i = 0; i < COUNT(names); i++) {
-        mt_config c;
-        assert_true(mt_config_preset(names[i], &c));
-        mt_work w = mt_work_of_pass(&c, 1, 1, 0, false);
-        assert_int_equal(w.weights,
-                         4 * (mt_config_parameters(&c) - (uint64_t)c.positions * c.width));
-        assert_int_equal(w.cache, mt_config_kv_bytes_per_token(&c));
-    }
-}
-
 /* ---- engines --------------------------------------------------------------------------------- */
 
 #define EVENTS_MOST 20000
@@ -393,7 +379,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_of_gpt2_small),
         cmocka_unit_test(generating_1016_tokens),
-        cmocka_unit_test(weights_that_a_pass_reads),
         cmocka_unit_test(timing_changes_nothing),
         cmocka_unit_test(calls_add_up_to_the_formulas),
         cmocka_unit_test(calls_of_a_step),

@@ -1,5 +1,5 @@
 /* instruments.c - what the cpu back end is measured against: a plain read of memory by all threads,
- * and a parallel region that does nothing. */
+ * and a job of the pool that does nothing. */
 #include "kernels/cpu/cpu.h"
 
 /* Floats that a thread reads at a time: 1 MiB. */

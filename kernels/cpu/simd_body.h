@@ -91,7 +91,7 @@ INLINE void dots(float *out, size_t stride, const float *x, const float *w, size
     }
 }
 
-/* The first rows bring a row of W from memory, the others find it in the nearest cache. */
+/* The first rows bring a row of W from DRAM, the others find it in the L1 cache. */
 INLINE void product_of(float *out, size_t stride, const float *x, const float *W, uint32_t R,
                        size_t N, size_t K, bool add, bool fetch) {
     for (size_t n = 0; n < N; n++, out++) {
