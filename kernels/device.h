@@ -98,7 +98,7 @@ struct mt_device {
     /* Reads x[n] once and does nothing else with it: how fast the memory is. */
     void (*read)(mt_device *d, const float *x, size_t n);
 
-    /* Starts a piece of work that does nothing: what a start costs (a parallel region, a
+    /* Starts a piece of work that does nothing: what a start costs (a job of the pool, a
      * launch). */
     void (*nothing)(mt_device *d);
 

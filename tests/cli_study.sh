@@ -78,6 +78,9 @@ want has "$dir/step.json" '"name": "layer 1"'
 want has "$dir/step.json" '"reserved over requested"'
 want is "$(grep -c '"name": "qkv"' "$dir/step.json")" 2
 want last "$dir/step.json" "]}"
+# The model and its activations: what the machine is measured in is left out.
+want [ "$(sed -n 's/.*"requested": \([0-9]*\).*/\1/p' "$dir/step.json" | sort -n | tail -n 1)" -lt 5000000 ]
+want [ "$(sed -n 's/.*"reserved over requested": \([0-9]*\).*/\1/p' "$dir/step.json" | sort -n | tail -n 1)" -lt 5000000 ]
 
 begin "study in little memory"
 run study $small --contexts 9 --capacity 200MiB --quiet
@@ -87,6 +90,8 @@ begin "study out of memory"
 run study $small --contexts 64 --batch 64 --capacity 70MiB --quiet
 want ended 3
 want has "$err" "out of device memory"
+# 64 MiB to measure in, and 2 MiB: nothing is taken past the allocator.
+want has "$err" "reserved               69,206,016 bytes"
 
 begin "study on the device that computes on one thread"
 run study $small --contexts 9 --threads 1 --policy block:2MiB --quiet
