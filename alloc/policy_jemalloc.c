@@ -434,8 +434,8 @@ static void leave(jemalloc *p, je_live *l) {
     free(l);
 }
 
-/* Why there is no memory: a hook failed, even if jemalloc found a way round it; the source refused; or
- * jemalloc itself had none for its records. */
+/* Why there is no memory: a hook failed, even if jemalloc found a way round it; the source refused;
+ * or jemalloc itself had none for its records. */
 static mt_status refused(const jemalloc *p, uint64_t bytes, mt_error *err) {
     const mt_source *source = p->base.core.source;
     if (p->broken != MT_OK)

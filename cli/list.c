@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "base/array.h"
 #include "base/size.h"
 
 #define VALUES_MOST 4096
@@ -15,10 +16,8 @@
 static mt_status append(cli_list *l, const char *text, mt_error *err) {
     if (l->count >= VALUES_MOST)
         return mt_fail(err, MT_BAD, "more than %d values in one list", VALUES_MOST);
-    char **value = realloc(l->value, (l->count + 1) * sizeof *value);
-    if (value != NULL)
-        l->value = value;
-    if (value == NULL || (l->value[l->count] = strdup(text)) == NULL)
+    if ((l->count == l->room && !mt_array_grow(&l->value, &l->room, l->count + 1, sizeof text)) ||
+        (l->value[l->count] = strdup(text)) == NULL)
         return mt_no_memory(err, "a list of values");
     l->count++;
     return MT_OK;

@@ -17,7 +17,7 @@
 
 typedef struct cli_list {
     char **value;
-    size_t count;
+    size_t count, room;
 } cli_list;
 
 /* Reads a list. is_head, when not NULL, tells whether a word begins a new value. name is the

@@ -61,10 +61,10 @@ typedef struct study {
     bool own_clock;   /* the device runs beside this program */
     bool csv;         /* no comments, the first block with the split in it */
     mt_alloc_times times;
-    bool profiling, sampling; /* a profile is wanted; a timed step is on */
+    bool profiling, sampling;      /* a profile is wanted; a timed step is on */
     MT_ARRAY(study_memory) memory; /* taken in this step */
     bool memory_lost;              /* there was no host memory for one */
-    double clock_ns; /* what one look at the clock costs */
+    double clock_ns;               /* what one look at the clock costs */
     cli_progress progress;
     uint64_t steps; /* taken, for the progress */
 } study;

@@ -273,9 +273,8 @@ static mt_status generation(gathering *g, const mt_engine_options *o, mt_error *
     uint32_t B = o->batch, P = o->prompt, context = o->ctx;
     mt_engine *e = NULL;
     int32_t *ids = malloc((size_t)B * P * sizeof *ids), *next = calloc(B, sizeof *next);
-    mt_status status = ids != NULL && next != NULL
-                           ? mt_engine_open(&e, s->model, o, err)
-                           : mt_no_memory(err, "a step's tokens");
+    mt_status status = ids != NULL && next != NULL ? mt_engine_open(&e, s->model, o, err)
+                                                   : mt_no_memory(err, "a step's tokens");
     if (status == MT_OK) {
         bool pass = e->kv->traits.uncached;
         mt_seeded_prompt(ids, B, P, s->o.seed, s->config.vocab);
@@ -319,9 +318,8 @@ static mt_status gather(study *st, const mt_engine_options *o, uint32_t want_tim
     gathering g = { .st = st, .p = p, .want_plain = st->repeat, .want_timed = want_timed };
     g.ms = calloc(g.want_plain, sizeof *g.ms);
     g.split = calloc(g.want_timed, sizeof *g.split);
-    mt_status status = g.ms != NULL && g.split != NULL
-                           ? read_speed(st, &p->read_gbs, err)
-                           : mt_no_memory(err, "a study's times");
+    mt_status status = g.ms != NULL && g.split != NULL ? read_speed(st, &p->read_gbs, err)
+                                                       : mt_no_memory(err, "a study's times");
     while (status == MT_OK && !enough(&g))
         status = generation(&g, o, err);
     if (status == MT_OK)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/size.h"
 
 static const char doc[] =
@@ -48,11 +49,8 @@ static mt_status read_stdin(char **text, size_t *n, mt_error *err) {
     *text = NULL;
     *n = 0;
     do {
-        room = 2 * room + 65536;
-        char *more = realloc(*text, room + 1);
-        if (more == NULL)
+        if (!mt_array_grow(text, &room, *n + 65536, 1))
             return mt_no_memory(err, "the input");
-        *text = more;
         *n += fread(*text + *n, 1, room - *n, stdin);
     } while (*n == room);
     (*text)[*n] = '\0';

@@ -80,9 +80,7 @@ static mt_status new_record(record *r, const cli_session *s, mt_error *err) {
     r->V = s->config.vocab;
     r->logits = malloc((size_t)r->steps * r->B * r->V * sizeof *r->logits);
     r->ids = malloc((size_t)r->steps * r->B * sizeof *r->ids);
-    return r->logits != NULL && r->ids != NULL
-               ? MT_OK
-               : mt_no_memory(err, "the logits");
+    return r->logits != NULL && r->ids != NULL ? MT_OK : mt_no_memory(err, "the logits");
 }
 
 static void free_record(record *r) {

@@ -91,8 +91,7 @@ mt_status mt_engine_open(mt_engine **out, mt_model *model, const mt_engine_optio
     e->options = *options;
     mt_acts_init(&e->acts, MT_EAGER, e->alloc);
     e->history = calloc((size_t)options->batch * options->ctx, sizeof *e->history);
-    mt_status status =
-        e->history == NULL ? mt_no_memory(err, "the run's tokens") : MT_OK;
+    mt_status status = e->history == NULL ? mt_no_memory(err, "the run's tokens") : MT_OK;
     if (status == MT_OK)
         status = mt_kv_open(&e->kv, options->kv, &model->config, options->batch, options->ctx,
                             e->alloc, e->device, err);

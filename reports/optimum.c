@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "reports/pack.h"
+#include "base/array.h"
 #include "base/interrupt.h"
 #include "base/size.h"
 
@@ -15,9 +16,8 @@ static const char *const frugal[] = { "direct", "block:4KiB,round:256,keep:none"
                                       "block:4KiB,round:256,fit:first,keep:none" };
 
 struct mt_optimum {
-    mt_pack_item *item; /* by id, less the first id heard; sizes as requested */
-    uint32_t *freed;    /* items in order of their frees */
-    uint32_t n, frees, room;
+    MT_ARRAY(mt_pack_item) item; /* by id, less the first id heard; sizes as requested */
+    MT_ARRAY(uint32_t) freed;    /* items in order of their frees, with room for all */
     uint64_t first_id, live, low;
     bool lost; /* no memory for an event */
 };
@@ -30,38 +30,26 @@ mt_status mt_optimum_open(mt_optimum **out, mt_error *err) {
 void mt_optimum_close(mt_optimum *o) {
     if (o == NULL)
         return;
-    free(o->item);
-    free(o->freed);
+    mt_array_free(&o->item);
+    mt_array_free(&o->freed);
     free(o);
 }
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static bool room(mt_optimum *o) {
-    if (o->n < o->room)
-        return true;
-    uint32_t more = o->room == 0 ? 1024 : 2 * o->room;
-    mt_pack_item *item = more > o->room ? realloc(o->item, more * sizeof *item) : NULL;
-    if (item == NULL)
-        return false;
-    o->item = item;
-    uint32_t *freed = realloc(o->freed, more * sizeof *freed);
-    if (freed == NULL)
-        return false;
-    o->freed = freed;
-    o->room = more;
-    return true;
-}
-
 static void on_get(mt_optimum *o, const mt_event *e) {
-    if (o->n == 0)
+    size_t n = o->item.count;
+    if (n == 0)
         o->first_id = e->id;
-    if (o->lost || e->id - o->first_id != o->n || !room(o)) {
+    mt_pack_item *item = NULL;
+    if (!o->lost && e->id - o->first_id == n && n < UINT32_MAX &&
+        mt_array_reserve(&o->freed, n + 1))
+        item = mt_array_push(&o->item);
+    if (item == NULL) {
         o->lost = true;
         return;
     }
-    o->item[o->n] = (mt_pack_item){ e->requested, o->n, UINT32_MAX };
-    o->n++;
+    *item = (mt_pack_item){ e->requested, (uint32_t)n, UINT32_MAX };
     o->live += e->requested;
     if (o->live > o->low)
         o->low = o->live;
@@ -69,10 +57,10 @@ static void on_get(mt_optimum *o, const mt_event *e) {
 
 static void on_put(mt_optimum *o, const mt_event *e) {
     uint64_t i = e->id - o->first_id;
-    if (o->lost || e->id < o->first_id || i >= o->n)
+    if (o->lost || e->id < o->first_id || i >= o->item.count)
         return;
-    o->item[i].death = o->n;
-    o->freed[o->frees++] = (uint32_t)i;
+    o->item.at[i].death = (uint32_t)o->item.count;
+    o->freed.at[o->freed.count++] = (uint32_t)i;
     o->live -= e->requested;
 }
 
@@ -91,28 +79,29 @@ mt_listener mt_optimum_listener(mt_optimum *o) {
 
 /* Whether nothing was freed before it and it never was: it may as well live from the beginning. */
 static bool stays(const mt_optimum *o, uint32_t i) {
-    return o->item[i].death == UINT32_MAX && (o->frees == 0 || i < o->item[o->freed[0]].death);
+    return o->item.at[i].death == UINT32_MAX &&
+           (o->freed.count == 0 || i < o->item.at[o->freed.at[0]].death);
 }
 
 /* The others, rounded; *bottom: bytes of those that stay. Returns how many. */
 static uint32_t collect(const mt_optimum *o, mt_pack_item *item, uint64_t *bottom) {
     uint32_t n = 0;
     *bottom = 0;
-    for (uint32_t i = 0; i < o->n; i++) {
-        uint64_t size = mt_round_up(o->item[i].size, ALIGN);
+    for (uint32_t i = 0; i < o->item.count; i++) {
+        uint64_t size = mt_round_up(o->item.at[i].size, ALIGN);
         if (stays(o, i)) {
             *bottom += size;
             continue;
         }
-        item[n] = o->item[i];
+        item[n] = o->item.at[i];
         item[n++].size = size;
     }
     return n;
 }
 
 static mt_status pack(const mt_optimum *o, mt_bounds *b, uint64_t *least, mt_error *err) {
-    mt_pack_item *item = malloc(((size_t)o->n + 1) * sizeof *item);
-    uint64_t *offset = malloc(((size_t)o->n + 1) * sizeof *offset);
+    mt_pack_item *item = malloc((o->item.count + 1) * sizeof *item);
+    uint64_t *offset = malloc((o->item.count + 1) * sizeof *offset);
     mt_pack_result r;
     mt_status status = mt_no_memory(err, "a packing");
     if (item != NULL && offset != NULL) {
@@ -133,12 +122,12 @@ static mt_status pack(const mt_optimum *o, mt_bounds *b, uint64_t *least, mt_err
 
 /* All requests and frees, in their order. */
 static mt_status run(const mt_optimum *o, mt_alloc *a, mt_mem *mem, mt_error *err) {
-    for (uint32_t i = 0, f = 0; i < o->n; i++) {
+    for (uint32_t i = 0, f = 0; i < o->item.count; i++) {
         if (mt_interrupted())
             return mt_fail(err, MT_INTERRUPTED, "interrupted");
-        mt_request r = { .bytes = o->item[i].size, .tag = MT_OTHER, .layer = -1 };
-        for (; f < o->frees && o->item[o->freed[f]].death <= i; f++)
-            MT_TRY(mt_alloc_put(a, &mem[o->freed[f]], err));
+        mt_request r = { .bytes = o->item.at[i].size, .tag = MT_OTHER, .layer = -1 };
+        for (; f < o->freed.count && o->item.at[o->freed.at[f]].death <= i; f++)
+            MT_TRY(mt_alloc_put(a, &mem[o->freed.at[f]], err));
         MT_TRY(mt_alloc_get(a, &r, &mem[i], err));
     }
     return MT_OK;
@@ -148,7 +137,7 @@ static mt_status reserved_by(const mt_optimum *o, const char *policy, uint64_t *
                              mt_error *err) {
     mt_source *source;
     mt_alloc *a = NULL;
-    mt_mem *mem = malloc(((size_t)o->n + 1) * sizeof *mem);
+    mt_mem *mem = malloc((o->item.count + 1) * sizeof *mem);
     if (mem == NULL)
         return mt_no_memory(err, "a packing");
     mt_status status = mt_source_sim(&source, UINT64_MAX / 2, 4 * MT_KIB, err);
@@ -170,7 +159,7 @@ mt_status mt_optimum_solve(const mt_optimum *o, mt_bounds *out, mt_error *err) {
     if (o->lost)
         return mt_no_memory(err, "the requests of the optimum");
     *out = (mt_bounds){ .low = o->low, .exact = true, .how = "nothing requested" };
-    if (o->n == 0)
+    if (o->item.count == 0)
         return MT_OK;
     MT_TRY(pack(o, out, &least, err));
     out->high = out->packed;

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define COLUMN(name, cell)                                                                         \
     { #name, cell, offsetof(mt_row, name), 0 }
 #define BYTES(name) COLUMN(name, MT_CELL_U64)
@@ -59,16 +61,14 @@ struct mt_table {
     mt_ledger own;
     mt_row_fn on_row;
     void *context;
-    piece *piece;
-    uint32_t pieces, room, spare; /* spare: first unused one, HEAD if none */
-    uint32_t *top;                /* [slots] of each segment's stack */
-    uint32_t slots;
-    uint32_t changes; /* length of the list */
+    MT_ARRAY(piece) piece;
+    uint32_t spare;         /* first unused one, HEAD if none */
+    MT_ARRAY(uint32_t) top; /* of each segment's stack, by slot */
+    uint32_t changes;       /* length of the list */
     uint64_t rows;
-    uint32_t *place; /* [places] hash of changes, for joining */
-    uint32_t places;
-    uint64_t reserved, kv; /* at the last row */
-    mt_error error;        /* the first thing that did not hold */
+    MT_ARRAY(uint32_t) place; /* hash of changes, for joining */
+    uint64_t reserved, kv;    /* at the last row */
+    mt_error error;           /* the first thing that did not hold */
     mt_row row;
 };
 
@@ -82,24 +82,18 @@ static void no_memory(mt_table *t) {
 static uint32_t take_piece(mt_table *t) {
     uint32_t taken = t->spare;
     if (taken != HEAD) {
-        t->spare = t->piece[taken].next;
+        t->spare = t->piece.at[taken].next;
         return taken;
     }
-    if (t->pieces == t->room) {
-        uint32_t room = 2 * t->room;
-        piece *grown = room > t->room ? realloc(t->piece, room * sizeof *grown) : NULL;
-        if (grown == NULL) {
-            no_memory(t);
-            return HEAD;
-        }
-        t->piece = grown;
-        t->room = room;
+    if (t->piece.count > UINT32_MAX || mt_array_push(&t->piece) == NULL) {
+        no_memory(t);
+        return HEAD;
     }
-    return t->pieces++;
+    return (uint32_t)(t->piece.count - 1);
 }
 
 static void give_piece(mt_table *t, uint32_t i) {
-    t->piece[i].next = t->spare;
+    t->piece.at[i].next = t->spare;
     t->spare = i;
 }
 
@@ -110,63 +104,47 @@ static uint32_t append(mt_table *t, piece like, int64_t bytes) {
         return HEAD;
     like.bytes = bytes;
     like.step = t->rows;
-    like.prev = t->piece[HEAD].prev;
+    like.prev = t->piece.at[HEAD].prev;
     like.next = HEAD;
-    t->piece[i] = like;
-    t->piece[like.prev].next = i;
-    t->piece[HEAD].prev = i;
+    t->piece.at[i] = like;
+    t->piece.at[like.prev].next = i;
+    t->piece.at[HEAD].prev = i;
     t->changes++;
     return i;
 }
 
 static void unlink_piece(mt_table *t, uint32_t i) {
-    const piece *p = &t->piece[i];
-    t->piece[p->prev].next = p->next;
-    t->piece[p->next].prev = p->prev;
+    const piece *p = &t->piece.at[i];
+    t->piece.at[p->prev].next = p->next;
+    t->piece.at[p->next].prev = p->prev;
     t->changes--;
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-static bool room_for_slot(mt_table *t, uint32_t slot) {
-    if (slot < t->slots)
-        return true;
-    uint64_t slots = t->slots == 0 ? 64 : t->slots;
-    while (slots <= slot)
-        slots *= 2;
-    uint32_t *grown = realloc(t->top, slots * sizeof *grown);
-    if (grown == NULL) {
-        no_memory(t);
-        return false;
-    }
-    for (uint64_t i = t->slots; i < slots; i++)
-        grown[i] = HEAD;
-    t->top = grown;
-    t->slots = (uint32_t)slots;
-    return true;
-}
-
 /* A segment came, or pages were mapped. */
 static void add(mt_table *t, const mt_event *e) {
     piece like = { .requested = e->requested, .layer = e->layer, .tag = e->tag, .pool = e->pool };
-    if (!room_for_slot(t, e->slot))
+    if (!mt_array_extend(&t->top, (size_t)e->slot + 1)) { /* new ones are HEAD */
+        no_memory(t);
         return;
-    like.below = t->top[e->slot];
+    }
+    like.below = t->top.at[e->slot];
     uint32_t i = append(t, like, (int64_t)e->rounded);
     if (i != HEAD)
-        t->top[e->slot] = i;
+        t->top.at[e->slot] = i;
 }
 
 /* Takes bytes from the topmost piece of a stack; returns how many. */
 static int64_t shorten(mt_table *t, uint32_t *top, int64_t bytes) {
     uint32_t i = *top;
-    bool old = t->piece[i].step != t->rows;
-    int64_t part = bytes < t->piece[i].bytes ? bytes : t->piece[i].bytes;
-    if (old && append(t, t->piece[i], -part) == HEAD)
+    bool old = t->piece.at[i].step != t->rows;
+    int64_t part = bytes < t->piece.at[i].bytes ? bytes : t->piece.at[i].bytes;
+    if (old && append(t, t->piece.at[i], -part) == HEAD)
         return part;
-    t->piece[i].bytes -= part;
-    if (t->piece[i].bytes == 0) {
-        *top = t->piece[i].below;
+    t->piece.at[i].bytes -= part;
+    if (t->piece.at[i].bytes == 0) {
+        *top = t->piece.at[i].below;
         if (!old)
             unlink_piece(t, i);
         give_piece(t, i);
@@ -177,8 +155,9 @@ static int64_t shorten(mt_table *t, uint32_t *top, int64_t bytes) {
 /* A segment went, or pages were unmapped. */
 static void take_away(mt_table *t, const mt_event *e) {
     int64_t left = (int64_t)e->rounded;
-    while (left > 0 && e->slot < t->slots && t->top[e->slot] != HEAD && t->error.status == MT_OK)
-        left -= shorten(t, &t->top[e->slot], left);
+    while (left > 0 && e->slot < t->top.count && t->top.at[e->slot] != HEAD &&
+           t->error.status == MT_OK)
+        left -= shorten(t, &t->top.at[e->slot], left);
     if (left > 0 && t->error.status == MT_OK)
         mt_fail(&t->error, MT_CHECK,
                 "event %" PRIu64 " (%s): segment %" PRIu32 " gives back %" PRId64
@@ -203,20 +182,14 @@ static uint32_t hash(const piece *p) {
 
 /* An empty hash with room for twice the changes. */
 static bool clear_places(mt_table *t) {
-    uint64_t places = 16;
-    while (places < 2 * (uint64_t)t->changes)
+    size_t places = 16;
+    while (places < 2 * (size_t)t->changes)
         places *= 2;
-    if (places > t->places) {
-        uint32_t *grown = realloc(t->place, places * sizeof *grown);
-        if (grown == NULL) {
-            no_memory(t);
-            return false;
-        }
-        t->place = grown;
-    }
-    t->places = (uint32_t)places;
-    memset(t->place, 0, places * sizeof *t->place);
-    return true;
+    t->place.count = 0;
+    if (mt_array_extend(&t->place, places))
+        return true;
+    no_memory(t);
+    return false;
 }
 
 /* Counts equal changes at the first of them; returns how many different ones there are. */
@@ -224,16 +197,16 @@ static uint32_t join(mt_table *t) {
     uint32_t different = 0;
     if (!clear_places(t))
         return 0;
-    for (uint32_t i = t->piece[HEAD].next; i != HEAD; i = t->piece[i].next) {
-        uint32_t at = hash(&t->piece[i]) & (t->places - 1);
-        while (t->place[at] != HEAD && !equal(&t->piece[t->place[at]], &t->piece[i]))
-            at = (at + 1) & (t->places - 1);
-        t->piece[i].equal = 0;
-        if (t->place[at] == HEAD) {
-            t->place[at] = i;
+    for (uint32_t i = t->piece.at[HEAD].next; i != HEAD; i = t->piece.at[i].next) {
+        uint32_t at = hash(&t->piece.at[i]) & ((uint32_t)t->place.count - 1);
+        while (t->place.at[at] != HEAD && !equal(&t->piece.at[t->place.at[at]], &t->piece.at[i]))
+            at = (at + 1) & ((uint32_t)t->place.count - 1);
+        t->piece.at[i].equal = 0;
+        if (t->place.at[at] == HEAD) {
+            t->place.at[at] = i;
             different++;
         }
-        t->piece[t->place[at]].equal++;
+        t->piece.at[t->place.at[at]].equal++;
     }
     return different;
 }
@@ -254,13 +227,13 @@ static void write_cause(mt_table *t, char *text, size_t room) {
     uint32_t different = join(t), shown = 0;
     size_t at = 0;
     snprintf(text, room, "-");
-    for (uint32_t i = t->piece[HEAD].next; i != HEAD && shown < MT_CAUSE_MAX;
-         i = t->piece[i].next) {
-        if (t->piece[i].equal == 0)
+    for (uint32_t i = t->piece.at[HEAD].next; i != HEAD && shown < MT_CAUSE_MAX;
+         i = t->piece.at[i].next) {
+        if (t->piece.at[i].equal == 0)
             continue;
         if (shown++ > 0)
             text[at++] = ',';
-        at += (size_t)print_change(text + at, room - at, &t->piece[i]);
+        at += (size_t)print_change(text + at, room - at, &t->piece.at[i]);
     }
     if (different > shown)
         snprintf(text + at, room - at, ",...+%" PRIu32, different - shown);
@@ -269,8 +242,8 @@ static void write_cause(mt_table *t, char *text, size_t room) {
 /* The bytes of the changes, which must be the change of reserved. */
 static void check_sum(mt_table *t) {
     int64_t sum = 0, change = (int64_t)(t->ledger->reserved.current - t->reserved);
-    for (uint32_t i = t->piece[HEAD].next; i != HEAD; i = t->piece[i].next)
-        sum += t->piece[i].bytes;
+    for (uint32_t i = t->piece.at[HEAD].next; i != HEAD; i = t->piece.at[i].next)
+        sum += t->piece.at[i].bytes;
     if (sum != change && t->error.status == MT_OK)
         mt_fail(&t->error, MT_CHECK,
                 "reserved changed by %" PRId64
@@ -304,12 +277,12 @@ static void fill_row(mt_table *t, const mt_event *e) {
 
 /* The next step begins: no changes yet. */
 static void begin_step(mt_table *t) {
-    for (uint32_t i = t->piece[HEAD].next, next; i != HEAD; i = next) {
-        next = t->piece[i].next;
-        if (t->piece[i].bytes < 0)
+    for (uint32_t i = t->piece.at[HEAD].next, next; i != HEAD; i = next) {
+        next = t->piece.at[i].next;
+        if (t->piece.at[i].bytes < 0)
             give_piece(t, i);
     }
-    t->piece[HEAD].prev = t->piece[HEAD].next = HEAD;
+    t->piece.at[HEAD].prev = t->piece.at[HEAD].next = HEAD;
     t->changes = 0;
     t->rows++;
     t->reserved = t->row.reserved;
@@ -345,19 +318,14 @@ mt_status mt_table_open(mt_table **out, const mt_ledger *ledger, mt_row_fn on_ro
                         mt_error *err) {
     *out = NULL;
     mt_table *t = calloc(1, sizeof *t);
-    piece *pieces = calloc(64, sizeof *pieces);
-    if (t == NULL || pieces == NULL) {
+    if (t == NULL || !mt_array_extend(&t->piece, 1)) {
         free(t);
-        free(pieces);
         return mt_no_memory(err, "the table of steps");
     }
     mt_ledger_init(&t->own);
     t->ledger = ledger != NULL ? ledger : &t->own;
     t->on_row = on_row;
     t->context = context;
-    t->piece = pieces;
-    t->room = 64;
-    t->pieces = 1;
     *out = t;
     return MT_OK;
 }
@@ -380,9 +348,9 @@ void mt_table_close(mt_table *t) {
     if (t == NULL)
         return;
     mt_ledger_free(&t->own);
-    free(t->piece);
-    free(t->top);
-    free(t->place);
+    mt_array_free(&t->piece);
+    mt_array_free(&t->top);
+    mt_array_free(&t->place);
     free(t);
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
+#include "base/array.h"
 
 #define LOOK 4096 /* items between two questions whether to stop */
 
@@ -22,16 +22,9 @@ void mt_replay_close(mt_replay *r) {
 
 /* Room for a live number. */
 static mt_status make_room(mt_replay *r, uint32_t live, mt_error *err) {
-    if (live < r->room)
-        return MT_OK;
-    uint64_t room = 2 * (uint64_t)live + 256, bytes = 0;
-    bool fits = room <= UINT32_MAX && mt_mul(room, r->n * sizeof *r->mem, &bytes);
-    mt_mem *mem = fits ? realloc(r->mem, bytes) : NULL;
-    if (mem == NULL)
-        return mt_no_memory(err, "live requests");
-    r->mem = mem;
-    r->room = (uint32_t)room;
-    return MT_OK;
+    bool there =
+        live < r->room || mt_array_grow(&r->mem, &r->room, (size_t)live + 1, r->n * sizeof *r->mem);
+    return there ? MT_OK : mt_no_memory(err, "live requests");
 }
 
 static mt_status get(mt_replay *r, size_t i, const mt_item *item, mt_error *err) {

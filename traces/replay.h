@@ -19,7 +19,7 @@ typedef struct mt_replay {
     size_t n;
     mt_refused *refused; /* [n] */
     mt_mem *mem;         /* [room][n] by live number; no memory where it was refused */
-    uint32_t room;
+    size_t room;
     uint64_t requests;
     uint64_t unknown; /* frees and uses of what was requested before the recording began */
 } mt_replay;

@@ -385,8 +385,7 @@ mt_status mt_tokenizer_encode(mt_tokenizer *t, const char *text, size_t n, int32
         *count = 0;
         return status;
     }
-    int32_t *smaller = realloc(list, (*count + 1) * sizeof *list);
-    *ids = smaller != NULL ? smaller : list;
+    *ids = list;
     return MT_OK;
 }
 

@@ -44,19 +44,12 @@ void mt_cuda_nothing(mt_device *d) {
 
 /* Makes events up to number i. */
 static bool have_event(mt_cuda *c, uint32_t i) {
-    if (i >= c->event_room) {
-        uint32_t room = c->event_room == 0 ? 512 : 2 * c->event_room;
-        room = room > i ? room : i + 1;
-        void *events = realloc(c->event, room * sizeof *c->event);
-        if (events == NULL) {
-            mt_no_memory(mt_cuda_slot(c), "events of the device");
-            return false;
-        }
-        c->event = static_cast<cudaEvent_t *>(events);
-        c->event_room = room;
+    if (!mt_array_reserve(&c->event, (size_t)i + 1)) {
+        mt_no_memory(mt_cuda_slot(c), "events of the device");
+        return false;
     }
-    for (; c->events <= i; c->events++)
-        if (!MT_CUDA_NOTE(c, 0, cudaEventCreate(&c->event[c->events])))
+    for (; c->event.count <= i; c->event.count++)
+        if (!MT_CUDA_NOTE(c, 0, cudaEventCreate(&c->event.at[c->event.count])))
             return false;
     return true;
 }
@@ -64,25 +57,24 @@ static bool have_event(mt_cuda *c, uint32_t i) {
 void mt_cuda_stamp(mt_device *d, uint32_t i) {
     mt_cuda *c = (mt_cuda *)d;
     if (!mt_cuda_failed(c) && have_event(c, i))
-        MT_CUDA_NOTE(c, 0, cudaEventRecord(c->event[i], c->stream));
+        MT_CUDA_NOTE(c, 0, cudaEventRecord(c->event.at[i], c->stream));
 }
 
 mt_status mt_cuda_stamps(mt_device *d, double *ms, uint32_t count, mt_error *err) {
     mt_cuda *c = (mt_cuda *)d;
-    if (count > c->events)
-        return mt_fail(err, MT_FAILED, "cuda: %u notes asked for, %u were taken", count, c->events);
+    if (count > c->event.count)
+        return mt_fail(err, MT_FAILED, "cuda: %u notes asked for, %zu were taken", count,
+                       c->event.count);
     for (uint32_t i = 0; i < count; i++) {
         float since = 0;
-        MT_CUDA_TRY(err, 0, cudaEventElapsedTime(&since, c->event[0], c->event[i]));
+        MT_CUDA_TRY(err, 0, cudaEventElapsedTime(&since, c->event.at[0], c->event.at[i]));
         ms[i] = since;
     }
     return MT_OK;
 }
 
 void mt_cuda_drop_events(mt_cuda *c) {
-    for (uint32_t i = 0; i < c->events; i++)
-        MT_CUDA_NOTE(c, 0, cudaEventDestroy(c->event[i]));
-    free(c->event);
-    c->event = NULL;
-    c->events = c->event_room = 0;
+    for (size_t i = 0; i < c->event.count; i++)
+        MT_CUDA_NOTE(c, 0, cudaEventDestroy(c->event.at[i]));
+    mt_array_free(&c->event);
 }

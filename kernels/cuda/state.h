@@ -16,6 +16,7 @@
 
 extern "C" {
 #include "alloc/source.h"
+#include "base/array.h"
 #include "kernels/cuda/backend.h"
 }
 
@@ -33,9 +34,8 @@ struct mt_cuda {
     cudaGraphExec_t graph; /* the recorded one, or NULL */
     mt_cuda_note notes[MT_CUDA_NOTES];
     uint32_t noted;
-    uint64_t before_graph; /* used bytes before the recording */
-    cudaEvent_t *event;    /* [event_room], of which `events` are made: the notes of stamp */
-    uint32_t events, event_room;
+    uint64_t before_graph;       /* used bytes before the recording */
+    MT_ARRAY(cudaEvent_t) event; /* the notes of stamp */
     size_t total;
     int major, minor;
 };

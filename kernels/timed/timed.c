@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 
 #define RANGES 8 /* that nest */
@@ -11,9 +12,9 @@
 typedef struct timed {
     mt_device device; /* first, so that an mt_device * is a timed * */
     mt_device *inner;
-    bool on, full; /* taking notes; a note found no memory */
-    mt_timing *call;
-    uint32_t calls, room;
+    bool on, lost;            /* taking notes; a note found no memory */
+    bool recorded;            /* a graph was recorded meanwhile */
+    MT_ARRAY(mt_timing) call; /* those that have ended; the one that is on stands behind them */
     char range[RANGES][16];
     uint32_t depth;
 } timed;
@@ -30,24 +31,18 @@ const char *mt_kernel_name(mt_kernel kernel) {
 
 /* A new note, or NULL when none is taken. */
 static mt_timing *note(timed *t, mt_kernel kernel) {
-    if (!t->on || t->full)
+    if (!t->on || t->lost)
         return NULL;
-    if (t->calls == t->room) {
-        uint32_t room = t->room == 0 ? 512 : 2 * t->room;
-        mt_timing *call = realloc(t->call, room * sizeof *call);
-        if (call == NULL) {
-            t->full = true;
-            return NULL;
-        }
-        t->call = call;
-        t->room = room;
+    if (!mt_array_reserve(&t->call, t->call.count + 1)) {
+        t->lost = true;
+        return NULL;
     }
-    mt_timing *n = &t->call[t->calls];
+    mt_timing *n = &t->call.at[t->call.count];
     *n = (mt_timing){ .kernel = kernel };
     if (t->depth > 0 && t->depth <= RANGES)
         memcpy(n->range, t->range[t->depth - 1], sizeof n->range);
     if (t->inner->stamp != NULL)
-        t->inner->stamp(t->inner, 2 * t->calls);
+        t->inner->stamp(t->inner, 2 * (uint32_t)t->call.count);
     n->begin_ns = mt_now_ns();
     return n;
 }
@@ -57,8 +52,8 @@ static void end(timed *t, mt_timing *n) {
     if (n != NULL) {
         n->end_ns = mt_now_ns();
         if (t->inner->stamp != NULL)
-            t->inner->stamp(t->inner, 2 * t->calls + 1);
-        t->calls++;
+            t->inner->stamp(t->inner, 2 * (uint32_t)t->call.count + 1);
+        t->call.count++;
     }
     if (t->inner->failure.status != MT_OK)
         t->device.failure = t->inner->failure;
@@ -182,7 +177,7 @@ static mt_status timed_sync(mt_device *d, mt_error *err) {
 }
 
 static void timed_close(mt_device *d) {
-    free(((timed *)d)->call);
+    mt_array_free(&((timed *)d)->call);
     free(d);
 }
 
@@ -223,7 +218,7 @@ static void timed_range_end(mt_device *d) {
 /* What is recorded is not done, so it takes no time: no notes meanwhile. */
 static mt_status timed_record(mt_device *d, mt_error *err) {
     timed *t = (timed *)d;
-    t->full |= t->on;
+    t->recorded |= t->on;
     return t->inner->record(t->inner, err);
 }
 
@@ -278,14 +273,14 @@ mt_status mt_device_timed(mt_device **out, mt_device *inner, mt_error *err) {
 
 void mt_timed_start(mt_device *d) {
     timed *t = (timed *)d;
-    t->calls = 0;
-    t->full = false;
+    t->call.count = 0;
+    t->lost = t->recorded = false;
     t->on = true;
 }
 
 /* Kernels' times by the device's clock, or by the calls' where there is none. */
 static mt_status times(timed *t, mt_error *err) {
-    uint32_t count = 2 * t->calls;
+    uint32_t count = 2 * (uint32_t)t->call.count;
     mt_device *in = t->inner;
     double *ms = NULL;
     if (in->stamp != NULL && count > 0) {
@@ -298,9 +293,10 @@ static mt_status times(timed *t, mt_error *err) {
             return status;
         }
     }
-    for (uint32_t i = 0; i < t->calls; i++) {
-        mt_timing *n = &t->call[i];
-        n->device_at = ms != NULL ? ms[2 * i] : (double)(n->begin_ns - t->call[0].begin_ns) / 1e6;
+    for (size_t i = 0; i < t->call.count; i++) {
+        mt_timing *n = &t->call.at[i];
+        n->device_at =
+            ms != NULL ? ms[2 * i] : (double)(n->begin_ns - t->call.at[0].begin_ns) / 1e6;
         n->device_ms =
             ms != NULL ? ms[2 * i + 1] - ms[2 * i] : (double)(n->end_ns - n->begin_ns) / 1e6;
     }
@@ -312,13 +308,15 @@ mt_status mt_timed_stop(mt_device *d, mt_error *err) {
     timed *t = (timed *)d;
     t->on = false;
     MT_TRY(timed_sync(d, err));
-    if (t->full)
+    if (t->lost)
+        return mt_no_memory(err, "the times of calls");
+    if (t->recorded)
         return mt_fail(err, MT_FAILED, "a call could not be timed");
     return times(t, err);
 }
 
 const mt_timing *mt_timed_calls(const mt_device *d, uint32_t *count) {
     const timed *t = (const timed *)d;
-    *count = t->calls;
-    return t->call;
+    *count = (uint32_t)t->call.count;
+    return t->call.at;
 }

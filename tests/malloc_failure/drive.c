@@ -87,7 +87,7 @@ static const char *last_line(const text *t) {
     return t->at + i;
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Takes what is in the folder, and empties it. */
 static void take_files(result *r) {
@@ -145,7 +145,7 @@ static void free_result(result *r) {
     free(r->content.at);
 }
 
-/* ---- judging ----------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 /* The rows of a table that was cut are the first of the whole one. */
 static bool rows_begin(const text *cut, const text *whole) {
@@ -210,7 +210,7 @@ static bool try(const char *which, const result *whole) {
     return wrong == NULL;
 }
 
-/* ---- the report -------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static const char *next_line(const char *at) {
     return at + strcspn(at, "\n") + 1;

@@ -58,7 +58,7 @@ static call *list; /* [CALLS_MOST]; with a report only */
 static bool ready;
 static _Thread_local bool inside; /* a call of this library's own */
 
-/* ---- who calls --------------------------------------------------------------------------------- */
+/* ---- who calls ------------------------------------------------------------------------------- */
 
 /* The program comes first in the loader's list, without a name. */
 static bool is_numbered(const char *name) {
@@ -117,7 +117,7 @@ static module *module_of(const void *address) {
     return m;
 }
 
-/* ---- the numbers ------------------------------------------------------------------------------- */
+/* ---- the numbers ----------------------------------------------------------------------------- */
 
 static void note(unsigned long number) {
     void *frame[FRAMES];
@@ -185,7 +185,7 @@ FILE *open_memstream(char **text, size_t *n) {
     return FAILS ? NULL : real(text, n);
 }
 
-/* ---- begin and end ----------------------------------------------------------------------------- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
 static void write_kinds(FILE *f) {
     unsigned long n = calls < CALLS_MOST ? calls : CALLS_MOST;
