@@ -239,13 +239,11 @@ MALLOC_FAILURE := $(BUILD)/malloc_failure/preload.so $(BUILD)/malloc_failure/dri
 
 $(BUILD)/malloc_failure/%.so: tests/malloc_failure/%.c
 	$(call say,CC)
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARN) -fPIC -shared -o $@ $<
+	$(WHOLE) $(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARN) -fPIC -shared -o $@ $<
 
 $(BUILD)/malloc_failure/%: tests/malloc_failure/%.c
 	$(call say,CC)
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARN) -o $@ $<
+	$(WHOLE) $(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARN) -o $@ $<
 
 check: all $(TESTS) $(CUDA_CHECKS) $(MALLOC_FAILURE)
 	@sh tests/run.sh $(BUILD) $(RUN) $(TESTS)
