@@ -94,13 +94,6 @@ bool mt_map_take(mt_map *m, uint64_t key, uint64_t *value) {
     return true;
 }
 
-const mt_map_entry *mt_map_next(const mt_map *m, size_t *at) {
-    while (*at < m->places)
-        if (m->used[(*at)++])
-            return &m->entry[*at - 1];
-    return NULL;
-}
-
 void mt_map_free(mt_map *m) {
     free(m->entry);
     *m = (mt_map){ 0 };

@@ -38,9 +38,6 @@ static inline bool mt_map_remove(mt_map *m, uint64_t key) {
     return mt_map_take(m, key, NULL);
 }
 
-/* The next entry, in no order that means anything; NULL after the last. *at is 0 at first. */
-const mt_map_entry *mt_map_next(const mt_map *m, size_t *at);
-
 void mt_map_free(mt_map *m);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "cli/options.h"
 #include "base/size.h"
+#include "base/text.h"
 
 #define ROWS_MOST 96
 #define KEY_FIRST 512 /* above all letters */
@@ -285,10 +286,24 @@ static void add_tables(parsing *p) {
     p->option[p->count] = (struct argp_option){ .key = KEY_HELP, .flags = OPTION_HIDDEN };
 }
 
+/* No option has a name that cannot be shown; getopt would write it as it is. */
+static void check_names(int argc, char **argv) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        char shown[CLI_SHOWN];
+        size_t n = argv[i][0] != '-' ? 0 : argv[i][1] != '-' ? 2 : strcspn(argv[i], "=");
+        n = strnlen(argv[i], n);
+        if (strncmp(mt_printable(shown, sizeof shown, argv[i], n), argv[i], n) == 0)
+            continue;
+        fprintf(stderr, "%s: unrecognized option '%s'\n", argv[0], shown);
+        exit(MT_BAD);
+    }
+}
+
 void cli_parse(const cli_usage *usage, int argc, char **argv, void *input) {
     static parsing p; /* argp writes the help from it */
     p = (parsing){ .usage = usage, .input = input };
     add_tables(&p);
+    check_names(argc, argv);
     const struct argp argp = { p.option,   parse, p.files != NULL ? p.files->arg : NULL,
                                usage->doc, NULL,  help_filter,
                                NULL };

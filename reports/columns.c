@@ -21,13 +21,14 @@ static void csv_text(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+/* A blank would part cells of a dat or tsv file. */
 static void plain_text(FILE *out, const char *text) {
     char shown[4096];
     for (const char *c = mt_printable(shown, sizeof shown, text, strlen(text)); *c != '\0'; c++)
         fprintf(out, *c == ' ' ? "\\x20" : "%c", *c);
 }
 
-void mt_columns_text(FILE *out, const char *text, mt_form form) {
+static void write_text(FILE *out, const char *text, mt_form form) {
     (form == MT_CSV ? csv_text : plain_text)(out, text);
 }
 
@@ -54,10 +55,10 @@ static void write_cell(FILE *out, const mt_column *c, const void *row, mt_form f
         fprintf(out, "%.*f", c->decimals, *(const double *)cell);
         break;
     case MT_CELL_TEXT:
-        mt_columns_text(out, *(const char *const *)cell, form);
+        write_text(out, *(const char *const *)cell, form);
         break;
     case MT_CELL_CHARS:
-        mt_columns_text(out, cell, form);
+        write_text(out, cell, form);
         break;
     case MT_CELL_MS:
         write_ms(out, *(const uint64_t *)cell);

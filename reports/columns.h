@@ -43,8 +43,4 @@ void mt_columns_row(FILE *out, const mt_column *columns, const void *row, mt_for
 void mt_columns_array(mt_json *j, const char *key, const mt_column *columns);
 void mt_columns_object(mt_json *j, const char *key, const mt_column *columns, const void *row);
 
-/* Writes a value as a cell of a form: a blank or control character that would part cells of a dat
- * or tsv file becomes \xNN, a csv value is quoted where it must be. */
-void mt_columns_text(FILE *out, const char *text, mt_form form);
-
 #endif

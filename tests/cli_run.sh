@@ -669,6 +669,9 @@ else
 fi
 
 refused "an unknown option" 2 "--nonsense" --nonsense
+refused "an unknown option of two lines" 2 "unrecognized option '--a\\x0ab'" "--a
+b=c"
+refused "an escape sequence as an option" 2 "unrecognized option '-\\x1b'" "-$(printf '\033')[2J"
 refused "an unknown letter" 2 "'x'" -x
 refused "an ambiguous option" 2 "--pr" --pr 1
 refused "a value for a switch" 2 "--json" --json=1

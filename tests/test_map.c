@@ -65,24 +65,6 @@ static void test_against_array(void **state) {
     mt_map_free(&m);
 }
 
-static void test_next(void **state) {
-    (void)state;
-    mt_map m = { 0 };
-    size_t at = 0, seen = 0;
-    assert_null(mt_map_next(&m, &at));
-    for (uint64_t i = 0; i < 1000; i++)
-        assert_true(mt_map_set(&m, i * i, i));
-    uint64_t sum = 0;
-    at = 0;
-    for (const mt_map_entry *e; (e = mt_map_next(&m, &at)) != NULL; seen++) {
-        assert_int_equal(e->key, e->value * e->value);
-        sum += e->value;
-    }
-    assert_int_equal(seen, 1000);
-    assert_int_equal(sum, 999 * 1000 / 2);
-    mt_map_free(&m);
-}
-
 /* Rising keys of which few live at a time, as ids of requests: the places stay few. */
 static void test_memory_follows_what_lives(void **state) {
     (void)state;
@@ -106,7 +88,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few),
         cmocka_unit_test(test_against_array),
-        cmocka_unit_test(test_next),
         cmocka_unit_test(test_memory_follows_what_lives),
     };
     return cmocka_run_group_tests_name("map", tests, NULL, NULL);
