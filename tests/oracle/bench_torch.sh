@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 : "${PYTHON:=build/oracle/venv/bin/python}"
 [ -x "$PYTHON" ] || exit 0
-"$PYTHON" -c 'import torch' 2>/dev/null || exit 0
+"$PYTHON" -c 'from importlib.metadata import version; version("torch")' 2>/dev/null || exit 0
 export TORCH_CPP_LOG_LEVEL=ERROR PYTHONDONTWRITEBYTECODE=1
 out=build/oracle/device
 mkdir -p "$out"
