@@ -1,5 +1,6 @@
 /* test_output.c - files that appear whole or not at all, and what is read back from them. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -184,6 +185,50 @@ static void test_two_at_once(void **state) {
     assert_holds(path, "b", 1);
     unlink(path);
     assert_int_equal(files(), 0);
+}
+
+/* What a commit asks of the system, in order; the program calls these in place of the library's. */
+static char calls[8];
+static mt_status disk; /* MT_FAILED: it is broken */
+
+static void note(char call) {
+    size_t n = strlen(calls);
+    if (n + 1 < sizeof calls)
+        calls[n] = call;
+}
+
+int fsync(int fd) {
+    struct stat status;
+    assert_int_equal(fstat(fd, &status), 0);
+    note(S_ISDIR(status.st_mode) ? 'd' : 'f');
+    errno = EIO;
+    return disk == MT_OK ? 0 : -1;
+}
+
+int rename(const char *from, const char *to) {
+    note('r');
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+/* After a power cut a name has its old file or the whole new one: the data are on the disk before
+ * the name, and the name before the commit says so. */
+static void test_on_the_disk(void **state) {
+    (void)state;
+    mt_error err;
+    const char *path = temp_path("kept");
+    memset(calls, 0, sizeof calls);
+    assert_int_equal(store(path, "old", 3, 3, &err), MT_OK);
+    assert_string_equal(calls, "frd");
+    disk = MT_FAILED;
+    assert_int_equal(store(path, "new", 3, 3, &err), MT_FAILED);
+    disk = MT_OK;
+    assert_non_null(strstr(err.text, "kept: cannot be written: Input/output error"));
+    assert_holds(path, "old", 3);
+    assert_int_equal(files(), 1);
+    unlink(path);
+    memset(calls, 0, sizeof calls);
+    assert_int_equal(store("/dev/null", "x", 1, 1, &err), MT_OK);
+    assert_string_equal(calls, "");
 }
 
 /* ---- writing that fails ---------------------------------------------------------------------- */
@@ -436,15 +481,16 @@ static void test_remove_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_packed_for_real),
-        cmocka_unit_test(test_equal_files),   cmocka_unit_test(test_appears_at_commit),
-        cmocka_unit_test(test_abandoned),     cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_full_device),   cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_no_place),      cmocka_unit_test(test_straight),
-        cmocka_unit_test(test_standing_file), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_limit),         cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_corrupt),       cmocka_unit_test(test_concatenated),
-        cmocka_unit_test(test_small_pieces),  cmocka_unit_test(test_remove_all),
+        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_packed_for_real),
+        cmocka_unit_test(test_equal_files),  cmocka_unit_test(test_appears_at_commit),
+        cmocka_unit_test(test_abandoned),    cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_on_the_disk),  cmocka_unit_test(test_full_device),
+        cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_straight),     cmocka_unit_test(test_standing_file),
+        cmocka_unit_test(test_missing),      cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_cut_short),    cmocka_unit_test(test_corrupt),
+        cmocka_unit_test(test_concatenated), cmocka_unit_test(test_small_pieces),
+        cmocka_unit_test(test_remove_all),
     };
     return cmocka_run_group_tests_name("output", tests, temp_setup, temp_teardown);
 }
