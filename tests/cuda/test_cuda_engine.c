@@ -5,6 +5,7 @@
  * of its bytes against ours (what a library took). */
 #include "tests/cuda/rig.h"
 #include "tests/events.h"
+#include "tests/interrupts.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -228,6 +229,26 @@ static void nothing_is_requested_in_a_recording(void **state) {
         assert_int_equal(recording.recordings, recordings[i]);
         assert_int_equal(recording.events, 0);
         assert_true(r.events > 0);
+        rig_close(&r);
+    }
+}
+
+/* A step that is replayed has no layers to look between: it looks once. */
+static void a_replayed_step_looks_for_an_interrupt(void **state) {
+    (void)state;
+    setup s = { .kind = ON_CUDA,
+                .config = four_layers(),
+                .options = options_of("static", 1, 1, 20, true, 65536) };
+    s.options.graph = true;
+    uint64_t looks = s.config.layers + s.config.layers + 19; /* eager, recorded, 19 replayed */
+    for (uint64_t from = 0; from <= looks; from += 3) {
+        rig r;
+        must(rig_open(&r, &s), &r.err);
+        watch_interrupts(from);
+        mt_status status = rig_generate(&r);
+        mt_interrupt_by(NULL);
+        assert_int_equal(status, from > 0 ? MT_INTERRUPTED : MT_OK);
+        assert_int_equal(interrupt.looks, from > 0 ? from : looks);
         rig_close(&r);
     }
 }
@@ -512,6 +533,7 @@ int main(void) {
         TEST(events_are_the_same_with_graphs),
         TEST(graphs_compute_the_same),
         TEST(nothing_is_requested_in_a_recording),
+        TEST(a_replayed_step_looks_for_an_interrupt),
         TEST(graphs_need_buffers_that_stay),
 #ifndef MT_REAL_DEVICE
         TEST(no_library_bytes_with_our_workspace),
