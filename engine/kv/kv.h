@@ -46,6 +46,8 @@ typedef struct mt_kv_ops {
     mt_status (*room)(mt_kv *kv, uint32_t layer, uint32_t first, uint32_t T, mt_kv_view *view,
                       mt_error *err);
 
+    uint64_t (*bytes)(const mt_kv *kv, uint64_t ctx); /* expected kv bytes at the end of a step */
+
     /* ---- NULL where there is nothing special ---- */
 
     /* Puts the keys and values of the pass's qkv there; NULL: the device writes them. */
@@ -56,10 +58,8 @@ typedef struct mt_kv_ops {
     /* Tokens that a cache of so many has room for before all of it moves to a larger place; NULL:
      * it never moves at once. */
     uint64_t (*capacity)(const mt_kv *kv, uint64_t tokens);
-    void (*end)(mt_kv *kv); /* a step ended */
-
-    uint64_t (*bytes)(const mt_kv *kv, uint64_t ctx); /* expected kv bytes at the end of a step */
-    void (*close)(mt_kv *kv);                         /* gives back what the strategy took */
+    void (*end)(mt_kv *kv);   /* a step ended */
+    void (*close)(mt_kv *kv); /* gives back what the strategy took */
 } mt_kv_ops;
 
 struct mt_kv {
