@@ -52,7 +52,7 @@ MAKEFLAGS += -j$(or $(shell nproc),1)
 endif
 
 .PHONY: all cuda standin emulated no-emulation gpu-tests deps run plots test check check-soon sanitize asan ubsan \
-        valgrind walk oracle bench lab peers install uninstall format clean
+        valgrind walk fuzz fuzz-programs oracle bench lab peers install uninstall format clean
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -79,6 +79,27 @@ $(BUILD)/%.o: %.c
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
 	$(call say,LINK)
 	$(WHOLE) $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+# What the fuzzer drives (tests/fuzz/targets.h): test_fuzz runs it on the kept inputs, `make fuzz` on new
+# ones, FUZZ_SECONDS each.
+FUZZ         := pickle snapshot oom
+FUZZ_OBJECTS := $(FUZZ:%=$(BUILD)/tests/fuzz/%.o)
+FUZZ_SECONDS ?= 60
+
+$(BUILD)/tests/test_fuzz: $(BUILD)/tests/test_fuzz.o $(FUZZ_OBJECTS) $(LIBRARY)
+	$(call say,LINK)
+	$(WHOLE) $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+$(BUILD)/fuzz-%: tests/fuzz/main.c $(BUILD)/tests/fuzz/%.o $(LIBRARY)
+	$(call say,LINK)
+	$(WHOLE) $(CC) $(CPPFLAGS) $(CFLAGS) -DMT_FUZZ=mt_fuzz_$* -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+fuzz-programs: $(FUZZ:%=$(BUILD)/fuzz-%)
+
+fuzz:
+	@$(MAKE) --no-print-directory fuzz-programs BUILD=build/fuzz CC=clang \
+	  OPT="-O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined"
+	@for t in $(FUZZ); do sh tests/fuzz/run.sh build/fuzz/fuzz-$$t $$t $(FUZZ_SECONDS) || exit 1; done
 
 # ---- the CUDA back end: a shared object beside the program -------------------------------------
 

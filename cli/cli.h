@@ -214,5 +214,6 @@ int cli_convert(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_study(int argc, char **argv);
 int cli_plot(int argc, char **argv);
+int cli_explain(int argc, char **argv);
 
 #endif

@@ -13,7 +13,7 @@ static const struct {
     { "run", cli_run },         { "generate", cli_generate }, { "tokenize", cli_tokenize },
     { "verify", cli_verify },   { "sweep", cli_sweep },       { "replay", cli_replay },
     { "predict", cli_predict }, { "study", cli_study },       { "plot", cli_plot },
-    { "convert", cli_convert },
+    { "convert", cli_convert }, { "explain", cli_explain },
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)

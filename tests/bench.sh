@@ -53,6 +53,29 @@ echo "# that trace read and checked alone, as text and as .mtb, on one core: pro
 "$program" convert "$BENCH_WORK/trace" -o "$BENCH_WORK/trace.mtb" -q
 "$build/tests/bench_reading" "$BENCH_WORK/trace" "$BENCH_WORK/trace.mtb" | sed "s#$BENCH_WORK/##"
 
+echo "# a snapshot of 999,111 events explained, in seconds, median of 5, and the memory beside the file; the"
+echo "# same file in Python by pickle.load, and by PyTorch's _memory_viz.py stats where PYTHON has it"
+"$build/tests/bench_snapshot" 999111 "$BENCH_WORK/snapshot"
+seconds() { # seconds N COMMAND...: the median of N times
+    n=$1
+    shift
+    for _ in $(seq "$n"); do
+        start=$(date +%s%N)
+        "$@" >/dev/null
+        end=$(date +%s%N)
+        echo $(((end - start) / 1000))
+    done | sort -n | sed -n "$(((n + 1) / 2))p" | awk '{ printf "%.3f s", $1 / 1e6 }'
+}
+size=$(wc -c <"$BENCH_WORK/snapshot")
+peak=$("$build/tests/bench_child" "$program" explain "$BENCH_WORK/snapshot" | cut -d " " -f 3)
+echo "explain $(seconds 5 "$program" explain "$BENCH_WORK/snapshot"), $(((peak - size) / 1048576)) MiB, file $size bytes"
+python=${PYTHON:-python3}
+if command -v "$python" >/dev/null; then
+    echo "pickle.load $(seconds 1 "$python" -c 'import pickle, sys; pickle.load(open(sys.argv[1], "rb"))' "$BENCH_WORK/snapshot")"
+    viz=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) &&
+        echo "_memory_viz.py stats $(seconds 1 "$python" "$viz/cuda/_memory_viz.py" stats "$BENCH_WORK/snapshot")"
+fi
+
 # A step reads all weights but wpe once (wte is the head) and the keys and values of ctx tokens; the
 # memory's rate is the mean of a probe before and one after the run (tests/bench_read.c).
 probe() {

@@ -26,6 +26,10 @@ mkdir "$dir/work"
 printf 'the key of a cache\n' >"$dir/text"
 run --backend none --quiet $small --ctx 3 --trace "$dir/run.trace"
 run --backend none --quiet $small --ctx 3 --trace "$dir/run.mtb"
+gzip -c tests/recordings/snapshots/events-2.15.pkl >"$dir/packed.gz"
+cat >"$dir/oom.txt" <<'END'
+CUDA out of memory. Tried to allocate 2.00 MiB (GPU 0; 1.00 GiB total capacity; 900.00 MiB already allocated; 1.00 MiB free; 930.00 MiB reserved in total by PyTorch)
+END
 
 # fails OPTIONS ARGUMENT...: the driver, whose lines are those of a test.
 fails() {
@@ -56,6 +60,11 @@ fails "" convert "$dir/run.trace" -q -o out.mtb
 fails "" convert "$dir/run.mtb" -q -o out.massif
 fails "" convert "$dir/run.mtb" -q --from-step 1 -o out.json
 fails "" convert "$here/torch-2.15/edges--default.tsv.gz" -q -o out.csv
+fails -s explain "$here/snapshots/events-2.15.pkl"
+fails -s explain "$here/snapshots/events-2.15-expandable.pkl" --at peak
+fails -j explain "$here/snapshots/events-2.15.pkl" --json
+fails -s explain "$dir/packed.gz"
+fails -s explain "$dir/oom.txt"
 fails "" sweep --ctx 2,3 --kv concat,static --quiet --threads 1
 fails -j sweep --ctx 2 --kv concat --quiet --threads 1 --json
 fails "-t -n 12" study --contexts 2 $small --positions 8 --capacity 72MiB --threads 1 --quiet --profile out.json

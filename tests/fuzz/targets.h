@@ -1,0 +1,17 @@
+/* targets.h - what the fuzzer drives. Each function takes bytes of any kind, as a file would have
+ * them, and does with them all that the program does; it returns when it is done, whatever they
+ * are. tests/fuzz/corpus/NAME holds inputs that once reached something new; `make fuzz` looks for
+ * more of them, tests/test_fuzz.c runs those that are there. */
+#ifndef MT_TESTS_FUZZ_TARGETS_H
+#define MT_TESTS_FUZZ_TARGETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef void mt_fuzz_target(const uint8_t *data, size_t n);
+
+mt_fuzz_target mt_fuzz_pickle;   /* base/pickle.h, with globals allowed */
+mt_fuzz_target mt_fuzz_snapshot; /* explain: a snapshot, as text and as JSON */
+mt_fuzz_target mt_fuzz_oom;      /* explain: an out-of-memory message */
+
+#endif
