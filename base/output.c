@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,12 +22,14 @@
 
 #define BUFFER      ((size_t)64 << 10)
 #define GZIP_FORMAT (15 + 16) /* zlib: the largest window, with a gzip header */
+#define LINKS_MOST  40        /* as many as the system follows */
 #define GZIP_LEVEL  4         /* traces: twice as fast as the usual 6, a tenth larger */
 
 typedef enum packing { PLAIN, GZIP, ZSTD } packing;
 
 struct mt_output {
-    char *path;
+    char *path;      /* as it was named */
+    char *target;    /* what it is a link to, or path itself */
     char *temporary; /* NULL: written straight */
     int fd;
     packing packing;
@@ -64,14 +67,40 @@ static bool ends_with(const char *text, const char *ending) {
     return n >= m && strcmp(text + n - m, ending) == 0;
 }
 
-/* Creates the first free name of the form PATH.PROCESS-N.tmp. Returns its descriptor, or -1. */
+/* What a chain of symbolic links names in the end, whether that exists or not; free() it. NULL with
+ * errno when there is no end to it. */
+static char *follow(const char *path) {
+    char at[PATH_MAX], link[PATH_MAX];
+    if (strlen(path) >= sizeof at) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    strcpy(at, path);
+    for (int i = 0; i < LINKS_MOST; i++) {
+        ssize_t n = readlink(at, link, sizeof link);
+        if (n < 0) /* no link */
+            return strdup(at);
+        const char *slash = link[0] == '/' ? NULL : strrchr(at, '/');
+        size_t folder = slash != NULL ? (size_t)(slash + 1 - at) : 0;
+        if (folder + (size_t)n >= sizeof at) {
+            errno = ENAMETOOLONG;
+            return NULL;
+        }
+        memcpy(at + folder, link, (size_t)n);
+        at[folder + (size_t)n] = '\0';
+    }
+    errno = ELOOP;
+    return NULL;
+}
+
+/* Creates the first free name of the form TARGET.PROCESS-N.tmp. Returns its descriptor, or -1. */
 static int create_temporary(mt_output *o) {
-    size_t capacity = strlen(o->path) + 48;
+    size_t capacity = strlen(o->target) + 48;
     o->temporary = malloc(capacity);
     if (o->temporary == NULL)
         return -1;
     for (int i = 0; i < 1000; i++) {
-        snprintf(o->temporary, capacity, "%s.%ld-%d.tmp", o->path, (long)getpid(), i);
+        snprintf(o->temporary, capacity, "%s.%ld-%d.tmp", o->target, (long)getpid(), i);
         int fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0)
             exchange(NULL, o->temporary);
@@ -91,9 +120,10 @@ static int open_target(mt_output *o) {
     }
     if (standing >= 0)
         return fcntl(standing, F_DUPFD_CLOEXEC, 0);
-    if (lstat(o->path, &status) == 0 && !S_ISREG(status.st_mode))
+    if (stat(o->path, &status) == 0 && !S_ISREG(status.st_mode))
         return mt_open_write(o->path);
-    return create_temporary(o);
+    o->target = follow(o->path);
+    return o->target != NULL ? create_temporary(o) : -1;
 }
 
 static bool open_packer(mt_output *o) {
@@ -115,6 +145,7 @@ static void free_output(mt_output *o) {
     if (o->temporary != NULL)
         exchange(o->temporary, NULL);
     free(o->temporary);
+    free(o->target);
     free(o->path);
     free(o);
 }
@@ -241,7 +272,7 @@ static void settle_folder(const mt_output *o) {
 
 /* Gives the temporary file its name. */
 static void give_name(mt_output *o) {
-    if (rename(o->temporary, o->path) != 0) {
+    if (rename(o->temporary, o->target) != 0) {
         keep_errno(o);
         return;
     }

@@ -3,9 +3,9 @@
  * Text goes to a temporary name in the same folder; mt_output_commit gives it its real name,
  * mt_output_abandon removes it. A name that ends in .gz or .zst is compressed on the way.
  *
- * What exists already and is no plain file (a FIFO, a terminal, /dev/null, /dev/stdout, a symbolic
- * link) is written straight, under its own name: there is nothing to rename, and what was written
- * stays written. /dev/stdout, /dev/stderr and /dev/fd/N mean that open file itself, position
+ * A symbolic link stays, and the file that it names, there or not yet, is the one that appears.
+ * What exists already and is no plain file (a FIFO, a terminal, /dev/null, /dev/stdout) is written
+ * straight, under its own name: there is nothing to rename, and what was written stays written. /dev/stdout, /dev/stderr and /dev/fd/N mean that open file itself, position
  * included. */
 #ifndef MT_BASE_OUTPUT_H
 #define MT_BASE_OUTPUT_H

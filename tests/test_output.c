@@ -292,9 +292,8 @@ static void test_no_place(void **state) {
 static void test_straight(void **state) {
     (void)state;
     mt_error err;
-    struct stat status;
     char got[8] = "";
-    const char *path = temp_path("fifo"), *to = temp_write("target", "longer than new", 15);
+    const char *path = temp_path("fifo");
     assert_int_equal(store("/dev/null", "x", 1, 1, &err), MT_OK);
     assert_int_equal(mkfifo(path, 0600), 0);
     int fd = open(path, O_RDWR);
@@ -303,14 +302,39 @@ static void test_straight(void **state) {
     assert_string_equal(got, "text");
     close(fd);
     unlink(path);
-    path = temp_path("link");
-    assert_int_equal(symlink(to, path), 0);
-    assert_int_equal(store(path, "new", 3, 3, &err), MT_OK);
-    assert_int_equal(lstat(path, &status), 0);
-    assert_true(S_ISLNK(status.st_mode));
-    assert_holds(to, "new", 3);
-    unlink(path);
+    assert_int_equal(files(), 0);
+}
+
+/* What a link names is kept until the commit, and the link itself for good. */
+static void test_link(void **state) {
+    (void)state;
+    mt_error err;
+    mt_output *o;
+    struct stat status;
+    const char *path = temp_path("link"), *second = temp_path("second"), *to = temp_path("target");
+    assert_int_equal(symlink("second", path), 0); /* beside the link */
+    assert_int_equal(symlink(to, second), 0);
+    for (int old = 0; old < 2; old++) { /* a file that is not there yet, one that is */
+        assert_int_equal(mt_output_open(&o, path, &err), MT_OK);
+        mt_output_write(o, "x", 1);
+        mt_output_abandon(o);
+        assert_int_equal(files(), 2 + old);
+        if (old)
+            assert_holds(to, "new", 3);
+        assert_int_equal(store(path, old ? "newer" : "new", old ? 5 : 3, 5, &err), MT_OK);
+        assert_holds(to, old ? "newer" : "new", old ? 5 : 3);
+        assert_int_equal(lstat(path, &status), 0);
+        assert_true(S_ISLNK(status.st_mode));
+        assert_int_equal(lstat(second, &status), 0);
+        assert_true(S_ISLNK(status.st_mode));
+    }
     unlink(to);
+    unlink(second);
+    assert_int_equal(symlink("link", second), 0); /* in a circle */
+    assert_int_equal(mt_output_open(&o, path, &err), MT_FAILED);
+    assert_non_null(strstr(err.text, "symbolic links"));
+    unlink(second);
+    unlink(path);
     assert_int_equal(files(), 0);
 }
 
@@ -490,7 +514,7 @@ int main(void) {
         cmocka_unit_test(test_missing),      cmocka_unit_test(test_limit),
         cmocka_unit_test(test_cut_short),    cmocka_unit_test(test_corrupt),
         cmocka_unit_test(test_concatenated), cmocka_unit_test(test_small_pieces),
-        cmocka_unit_test(test_remove_all),
+        cmocka_unit_test(test_remove_all),   cmocka_unit_test(test_link),
     };
     return cmocka_run_group_tests_name("output", tests, temp_setup, temp_teardown);
 }
