@@ -44,6 +44,17 @@ int mt_descriptor_of(const char *path) {
     return -1;
 }
 
+static int status_of(const char *path, struct stat *out) {
+    int standing = strcmp(path, "-") == 0 ? STDIN_FILENO : mt_descriptor_of(path);
+    return standing >= 0 ? fstat(standing, out) : stat(path, out);
+}
+
+bool mt_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return status_of(a, &x) == 0 && status_of(b, &y) == 0 && S_ISREG(x.st_mode) &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 /* Without waiting: a FIFO that nobody writes yet opens at once, and mt_read waits for its data. */
 int mt_open_read(const char *path) {
     int standing = strcmp(path, "-") == 0 ? STDIN_FILENO : mt_descriptor_of(path);

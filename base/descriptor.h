@@ -5,6 +5,7 @@
 #ifndef MT_BASE_DESCRIPTOR_H
 #define MT_BASE_DESCRIPTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -25,6 +26,9 @@ int mt_open_write(const char *path);
 
 /* The open file that /dev/stdout, /dev/stderr or /dev/fd/N stands for; -1 for other names. */
 int mt_descriptor_of(const char *path);
+
+/* Whether two names, as of mt_open_read, are the same plain file. */
+bool mt_same_file(const char *a, const char *b);
 
 /* read and write. A write of ours that a FIFO does not take is waited for, after an interrupt for
  * another second, so that one who reads gets what was written before. */

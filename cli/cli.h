@@ -169,6 +169,11 @@ int cli_fail(mt_status status, const mt_error *err);
 /* The word that a table or a trace ends with when its run ended early; NULL after MT_OK. */
 const char *cli_ending(mt_status status);
 
+/* MT_BAD when a file to be written is one that is read; or is standard output as well, under a name
+ * of its own (NULL is none). */
+mt_status cli_apart(const char *output, const char *input, mt_error *err);
+mt_status cli_apart_from_stdout(const char *output, mt_error *err);
+
 /* True once a write to stdout has failed; to be asked soon after writing, while errno tells why. */
 bool cli_output_failed(void);
 

@@ -217,6 +217,7 @@ static mt_status convert(conversion *c) {
     if (o->output == NULL && c->form->binary && isatty(STDOUT_FILENO))
         return mt_fail(c->err, MT_BAD, "%s is no text for a terminal: expected -o OUT",
                        c->form->name);
+    MT_TRY(cli_apart(path, o->files.path[0], c->err));
     MT_TRY(mt_reader_open(&c->in, o->files.path[0], c->err));
     MT_TRY(mt_trace_open(&c->out, c->form, path, false, c->err));
     c->range = mt_range_of(c->out, o->from_step != NOT_GIVEN ? (int64_t)o->from_step : -1,

@@ -25,6 +25,7 @@
 
 #include "cli/place.h"
 #include "base/output.h"
+#include "base/text.h"
 
 #define MOST_WORDS 32 /* of a script's command line; no chart takes so many */
 
@@ -155,28 +156,40 @@ static mt_status start(pid_t *child, char **argv, int output, int log, mt_error 
                        : mt_fail(err, MT_FAILED, "cannot run gnuplot: %s", strerror(failed));
 }
 
+/* Where the last line of text begins. A file's name may hold the end of a line: that ends none. */
+static const char *last_line(const char *text, char *const *names) {
+    const char *end = strrchr(text, '\n'), *line = end != NULL ? end + 1 : text;
+    for (; *names != NULL; names++) {
+        const char *at = strchr(*names, '\n') != NULL ? strstr(text, *names) : NULL;
+        if (at != NULL && at < line && line <= at + strlen(*names))
+            for (line = at; line > text && line[-1] != '\n';)
+                line--;
+    }
+    return line;
+}
+
 /* The last line that gnuplot printed: the script's reason, or where a command of it failed. */
-static void last_message(int log, char *text, size_t room) {
+static void last_message(int log, char *const *names, char *text, size_t room) {
     char all[4096];
     ssize_t n = pread(log, all, sizeof all - 1, 0);
     all[n > 0 ? n : 0] = '\0';
     char *end = all + strlen(all);
     while (end > all && (end[-1] == '\n' || end[-1] == ' '))
         *--end = '\0';
-    char *line = strrchr(all, '\n');
-    snprintf(text, room, "%.*s", (int)room - 1, line != NULL ? line + 1 : all);
+    const char *line = last_line(all, names);
+    mt_printable(text, room, line, strlen(line));
 }
 
 /* Waits for the child. A script ends with status 2 when a file is not what it takes, with 4 when
  * something that it needs is missing. */
-static mt_status finish(pid_t child, int log, mt_error *err) {
+static mt_status finish(pid_t child, char *const *argv, int log, mt_error *err) {
     int status;
     char reason[400];
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return MT_OK;
-    last_message(log, reason, sizeof reason);
+    last_message(log, argv, reason, sizeof reason);
     if (WIFEXITED(status) && (WEXITSTATUS(status) == MT_BAD || WEXITSTATUS(status) == MT_FAILED))
         return mt_fail(err, WEXITSTATUS(status), "%s", reason);
     return mt_fail(err, MT_FAILED, "gnuplot failed: %s",
@@ -196,7 +209,7 @@ static mt_status draw(char **argv, mt_output *out, mt_error *err) {
         bool whole = copy_picture(ends[0], out);
         if (!whole)
             kill(child, SIGTERM);
-        status = finish(child, log, err);
+        status = finish(child, argv, log, err);
         if (!whole)
             status = MT_INTERRUPTED;
     }
@@ -226,6 +239,8 @@ static mt_status draw_to(const char *path, char *script, char **words, int n, mt
                        cli_shown(shown, path));
     if (n > MOST_WORDS - 6)
         return mt_fail(err, MT_BAD, "%d files are more than any chart takes", n);
+    for (int i = 1; i <= n; i++)
+        MT_TRY(cli_apart(path, words[i], err));
     memcpy(argv + 4, words + 1, (size_t)n * sizeof *argv);
     argv[4 + n] = (char *)drawn;
     mt_output *out;

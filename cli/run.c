@@ -80,6 +80,7 @@ static const cli_usage usage = {
 /* Where rows go. */
 typedef struct run_out {
     cli_session s;
+    bool unwritten; /* the trace */
     unsigned view;
     mt_form form;
     mt_table *table;
@@ -153,6 +154,7 @@ static mt_status on_step(void *context, uint32_t step, uint32_t ctx, const int32
 
 static mt_status open_outputs(run_out *out, mt_error *err) {
     cli_session *s = &out->s;
+    MT_TRY(cli_apart_from_stdout(s->o.trace, err));
     MT_TRY(mt_summary_open(&out->summary, err));
     MT_TRY(mt_table_open(&out->table, mt_alloc_ledger(s->alloc), on_row, out, err));
     mt_alloc_listen(s->alloc, mt_table_listener(out->table));
@@ -237,10 +239,16 @@ static mt_status close_trace(run_out *out, mt_status status, mt_error *err) {
         return status;
     if (status == MT_OK || status == MT_INTERRUPTED) {
         *err = late;
+        out->unwritten = true;
         return MT_FAILED;
     }
     cli_fail(MT_FAILED, &late);
     return status;
+}
+
+/* What could not be written is the last word of a run: no figures follow. */
+static bool output_failed(const run_out *out, mt_status status) {
+    return status == MT_FAILED && (out->unwritten || cli_output_failed());
 }
 
 /* Why a run ended early, before any figure of it. Returns the status, now that stdout is
@@ -250,7 +258,8 @@ static mt_status tell_cut(const run_out *out, mt_status status, const mt_error *
     mt_status flushed = cli_flush(status);
     if (flushed == status && !stopped)
         cli_fail(status, err);
-    if (flushed == MT_OK || out->s.o.quiet)
+    bool whole = out->s.engine != NULL && out->steps == mt_generate_steps(out->s.engine);
+    if (flushed == MT_OK || out->s.o.quiet || output_failed(out, flushed) || (whole && !stopped))
         return flushed;
     fprintf(stderr, "cut short%s%s ", stopped ? ": " : "", stopped ? cli_ending(status) : "");
     if (out->s.engine != NULL)
@@ -263,6 +272,8 @@ static mt_status tell_cut(const run_out *out, mt_status status, const mt_error *
 
 static void tell(const run_out *out, mt_status status) {
     const cli_session *s = &out->s;
+    if (output_failed(out, status))
+        return;
     if (out->view != 0)
         (out->view == 1 ? mt_torch_summary : mt_torch_statistics)(stderr,
                                                                   mt_alloc_torch_stats(s->alloc));

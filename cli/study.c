@@ -246,6 +246,7 @@ static mt_status end_profile(study *st, mt_chrome *profile, mt_status status, mt
 static mt_status study_run(study *st, const study_options *o, mt_error *err) {
     listeners l = { 0 };
     mt_chrome *profile = NULL;
+    MT_TRY(cli_apart_from_stdout(o->profile, err));
     mt_status status =
         o->profile != NULL ? mt_chrome_open(&profile, o->profile, "memtrace", err) : MT_OK;
     if (status == MT_OK)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/interrupt.h"
 #include "base/output.h"
 #include "base/text.h"
@@ -33,6 +34,20 @@ const char *cli_ending(mt_status status) {
            : status == MT_INTERRUPTED ? "interrupted"
            : status == MT_NO_MEMORY   ? "out of memory"
                                       : "failed";
+}
+
+mt_status cli_apart(const char *output, const char *other, mt_error *err) {
+    char shown[CLI_SHOWN];
+    if (!mt_same_file(output, other))
+        return MT_OK;
+    return mt_fail(err, MT_BAD, "%s: the output is the same file as %s", cli_shown(shown, output),
+                   strcmp(other, "/dev/stdout") == 0 ? "standard output" : "the input");
+}
+
+mt_status cli_apart_from_stdout(const char *output, mt_error *err) {
+    if (output == NULL || mt_descriptor_of(output) >= 0)
+        return MT_OK;
+    return cli_apart(output, "/dev/stdout", err);
 }
 
 static int output_error; /* errno of the first write to stdout that failed */

@@ -196,6 +196,10 @@ refused "an unknown ending" 2 "expected --to FORM or -o OUT" convert "$trace" -o
 refused "a range backwards" 2 "is after --to-step" convert "$trace" --to csv --from-step 3 --to-step 2
 refused "a range behind the end" 2 "expected a step up to 39" convert "$trace" -o "$dir/x.csv" --from-step 40 -q
 refused "no file" 2 "no_such_file" convert "$dir/no_such_file" --to csv
+cp "$trace" "$dir/same.trace"
+ln -s same.trace "$dir/same.csv"
+refused "its own file" 2 "the output is the same file as the input" convert "$dir/same.trace" -o "$dir/same.csv"
+want cmp "$trace" "$dir/same.trace"
 refused "no folder" 4 "no_such_folder" convert "$trace" -o "$dir/no_such_folder/x.csv"
 
 begin "a broken trace leaves no file"

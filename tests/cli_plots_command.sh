@@ -41,11 +41,20 @@ refused "a folder that is not there" 4 "cannot be written" plot reserved "$table
 refused "a file that is not there" 2 "missing: no such file" plot reserved "$dir/missing" "$dir/a.png"
 refused "a file of another kind" 2 "no per-step table of memtrace" plot reserved plots/style.gp "$dir/a.png"
 
+refused "a name of two lines" 2 'nope\x0ax: no such file' plot reserved "$(printf 'nope\nx')" "$dir/a.png"
+cp "$table" "$dir/same.png"
+refused "its own file" 2 "same.png: the output is the same file as the input" plot reserved "$dir/same.png" "$dir/same.png"
+want cmp "$table" "$dir/same.png"
+
 # ---- the picture appears whole ---------------------------------------------------------------------
 
 begin "what was there before stays when the chart is refused"
 echo before >"$dir/kept.png"
 run plot reserved "$dir/missing" "$dir/kept.png"
+want ended 2
+want last "$dir/kept.png" before
+ln -s kept.png "$dir/link.png"
+run plot reserved "$dir/missing" "$dir/link.png"
 want ended 2
 want last "$dir/kept.png" before
 begin "a chart replaces what was there, and nothing else is left"
