@@ -17,7 +17,7 @@ ERRORS   := $(filter-out 0,$(WERROR))
 WARN     := -Wall -Wextra $(if $(ERRORS),-Werror)
 CPPFLAGS += -D_GNU_SOURCE -I. -MMD -MP -MT$@
 CFLAGS   += -std=c11 $(OPT) $(WARN) -pthread -fno-math-errno -ffp-contract=off
-LDLIBS   += -ljansson -lpcre2-8 -lz -lzstd -lm -ldl
+LDLIBS   += -ljansson -lsqlite3 -lpcre2-8 -lz -lzstd -lm -ldl
 PREFIX   ?= /usr/local
 BUILD    ?= build
 
@@ -82,7 +82,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
 
 # What the fuzzer drives (tests/fuzz/targets.h): test_fuzz runs it on the kept inputs, `make fuzz` on new
 # ones, FUZZ_SECONDS each.
-FUZZ         := pickle snapshot oom
+FUZZ         := pickle snapshot oom rmm stalloc minimalloc allocatorsim chrome pprof nsight trace mtb schedule recording
 FUZZ_OBJECTS := $(FUZZ:%=$(BUILD)/tests/fuzz/%.o)
 FUZZ_SECONDS ?= 60
 
@@ -365,4 +365,4 @@ format:
 clean:
 	rm -rf build memtrace memtrace-emulated memtrace-cuda.so out .whole.*
 
--include $(OBJECTS:.o=.d) $(EMULATION:.o=.d) $(CUDA_OBJECTS:.o=.d) $(EMULATED:.o=.d) $(wildcard $(BUILD)/tests/cuda/*.d $(BUILD)/tests/*.d $(BUILD)/gpu/*.d)
+-include $(OBJECTS:.o=.d) $(EMULATION:.o=.d) $(CUDA_OBJECTS:.o=.d) $(EMULATED:.o=.d) $(wildcard $(BUILD)/tests/cuda/*.d $(BUILD)/tests/fuzz/*.d $(BUILD)/tests/*.d $(BUILD)/gpu/*.d)

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -112,6 +113,19 @@ void mt_input_close(mt_input *in) {
 
 const char *mt_input_name(const mt_input *in) {
     return in->name;
+}
+
+void mt_input_limit_packed(mt_input *in, uint64_t limit) {
+    if (in->packing != PLAIN)
+        in->limit = limit;
+}
+
+const char *mt_input_path(const mt_input *in) {
+    struct stat file, named;
+    bool same = in->packing == PLAIN && fstat(in->fd, &file) == 0 && S_ISREG(file.st_mode) &&
+                stat(in->name, &named) == 0 && file.st_dev == named.st_dev &&
+                file.st_ino == named.st_ino;
+    return same ? in->name : NULL;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -228,9 +242,8 @@ static mt_status find_end(mt_input *in, size_t most, size_t *length, bool *ended
     bool end = false;
     for (size_t searched = 0; !end; searched = *length) {
         size_t there = in->text.count - in->text_at;
-        const char *from = in->text.at + in->text_at;
-        const char *newline =
-            there > searched ? memchr(from + searched, '\n', there - searched) : NULL;
+        const char *from = there > searched ? in->text.at + in->text_at : NULL;
+        const char *newline = from != NULL ? memchr(from + searched, '\n', there - searched) : NULL;
         *ended = newline != NULL;
         *length = *ended ? (size_t)(newline - from) : there;
         if (*length > most)

@@ -24,6 +24,13 @@ typedef struct mt_input mt_input;
 mt_status mt_input_open(mt_input **out, const char *path, uint64_t limit, mt_error *err);
 void mt_input_close(mt_input *in); /* NULL is allowed */
 
+/* Sets another limit if the file is compressed: a few of its bytes may stand for any number. */
+void mt_input_limit_packed(mt_input *in, uint64_t limit);
+
+/* The path by which another library can read the same bytes: that of a file, not compressed; NULL
+ * for anything else. */
+const char *mt_input_path(const mt_input *in);
+
 /* The name for messages: the path, "standard input" for "-". */
 const char *mt_input_name(const mt_input *in);
 

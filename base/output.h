@@ -5,8 +5,8 @@
  *
  * A symbolic link stays, and the file that it names, there or not yet, is the one that appears.
  * What exists already and is no plain file (a FIFO, a terminal, /dev/null, /dev/stdout) is written
- * straight, under its own name: there is nothing to rename, and what was written stays written. /dev/stdout, /dev/stderr and /dev/fd/N mean that open file itself, position
- * included. */
+ * straight, under its own name: there is nothing to rename, and what was written stays written.
+ * /dev/stdout, /dev/stderr and /dev/fd/N mean that open file itself, position included. */
 #ifndef MT_BASE_OUTPUT_H
 #define MT_BASE_OUTPUT_H
 

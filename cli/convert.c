@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cli/reading.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "traces/range.h"
@@ -28,6 +29,7 @@ static const char doc[] =
 
 typedef struct convert_options {
     cli_files files;
+    cli_reading reading;
     const char *to, *output, *policy;
     uint64_t from_step, to_step, capacity;
     bool quiet;
@@ -73,8 +75,9 @@ static const char *form_names(char text[static 200]) {
 }
 
 static void check(struct argp_state *state, void *input) {
-    const convert_options *o = input;
+    convert_options *o = input;
     char names[200], shown[CLI_SHOWN];
+    cli_check_reading(state, &o->reading);
     if (o->to != NULL && form_of(o) == NULL)
         argp_error(state, "--to %s: expected one of %s", cli_shown(shown, o->to),
                    form_names(names));
@@ -91,10 +94,15 @@ static void list_forms(FILE *out) {
     for (const mt_trace_form *const *f = mt_trace_forms; *f != NULL; f++)
         fprintf(out, "  %-8s %-10s %s%s\n", (*f)->name, (*f)->ending,
                 (*f)->loses != NULL ? "without " : "", (*f)->loses != NULL ? (*f)->loses : "");
+    fputc('\n', out);
+    cli_list_formats(out);
 }
 
 static const cli_usage usage = {
-    .doc = doc, .lists = list_forms, .table = { { rows, 0 }, { cli_size_note, 0 } }, .check = check
+    .doc = doc,
+    .lists = list_forms,
+    .table = { { rows, 0 }, { cli_reading_rows, FIELD(reading) }, { cli_size_note, 0 } },
+    .check = check
 };
 
 /* ---- converting ------------------------------------------------------------------------------ */
@@ -218,7 +226,7 @@ static mt_status convert(conversion *c) {
         return mt_fail(c->err, MT_BAD, "%s is no text for a terminal: expected -o OUT",
                        c->form->name);
     MT_TRY(cli_apart(path, o->files.path[0], c->err));
-    MT_TRY(mt_reader_open(&c->in, o->files.path[0], c->err));
+    MT_TRY(mt_reader_open_as(&c->in, o->files.path[0], &o->reading.how, c->err));
     MT_TRY(mt_trace_open(&c->out, c->form, path, false, c->err));
     c->range = mt_range_of(c->out, o->from_step != NOT_GIVEN ? (int64_t)o->from_step : -1,
                            o->to_step != NOT_GIVEN ? (int64_t)o->to_step : MT_RANGE_ALL);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/list.h"
+#include "cli/reading.h"
 #include "cli/sweep.h"
 #include "reports/optimum.h"
 #include "alloc/torch/torch.h"
@@ -20,9 +21,8 @@
 
 static const char doc[] =
     "Replays the requests and frees of a recorded run through one or more policies, all of them in "
-    "one pass, and prints one row per policy. FILE is a memtrace trace (run --trace), a recording "
-    "of PyTorch's allocator or a schedule of a whole decode in PyTorch; - is standard input, gzip "
-    "and zstd are decompressed.\v"
+    "one pass, and prints one row per policy. FILE is of one of the formats below; - is standard "
+    "input, gzip and zstd are decompressed.\v"
     "--check compares recordings and schedules of PyTorch with the torch policy: every address, "
     "counter, driver call, block and event. The first difference in each file is printed with the "
     "state of the pools around it, and the exit status is 1.\n\n"
@@ -42,7 +42,8 @@ typedef struct replay_options {
     const char *policy;
     unsigned summary; /* 0 no, 1 torch, 2 stats */
     cli_files files;
-    uint64_t capacity, granularity;
+    uint64_t capacity, granularity, device;
+    cli_reading reading;
     bool check, quiet, optimum;
 } replay_options;
 
@@ -59,6 +60,8 @@ static const cli_option rows[] = {
     { CLI_SIZE, FIELD(granularity), "granularity", "SIZE",
       .help = "the driver rounds each segment up to a multiple of this power of two", "2MiB", 512,
       SIZE_MOST },
+    { CLI_NUMBER, FIELD(device), "device", "N", .help = "which of the recording's devices", "0",
+      .most = UINT32_MAX },
     { CLI_FLAG, FIELD(optimum), "optimum", .help = "one more row: the best packing found" },
     { CLI_GROUP, .help = "Output:" },
     { CLI_FLAG, FIELD(check), "check", .help = "compare with what PyTorch's allocator did" },
@@ -70,8 +73,9 @@ static const cli_option rows[] = {
 };
 
 static void check(struct argp_state *state, void *input) {
-    const replay_options *o = input;
+    replay_options *o = input;
     char size[32];
+    cli_check_reading(state, &o->reading);
     if ((o->granularity & (o->granularity - 1)) != 0)
         argp_error(state, "--granularity %s: expected a power of two",
                    cli_size_text(size, sizeof size, o->granularity));
@@ -82,10 +86,18 @@ static void check(struct argp_state *state, void *input) {
         argp_error(state, "expected one FILE");
 }
 
-static const cli_usage usage = { .doc = doc,
-                                 .lists = cli_list_policies,
-                                 .table = { { rows, 0 }, { cli_size_note, 0 } },
-                                 .check = check };
+static void lists(FILE *out) {
+    cli_list_policies(out);
+    fputc('\n', out);
+    cli_list_formats(out);
+}
+
+static const cli_usage usage = {
+    .doc = doc,
+    .lists = lists,
+    .table = { { rows, 0 }, { cli_reading_rows, FIELD(reading) }, { cli_size_note, 0 } },
+    .check = check
+};
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
@@ -95,12 +107,13 @@ static void around(void *out, mt_alloc *a, uint32_t stream, uint64_t rounded) {
 }
 
 /* One file; a difference is a result, a file that is no recording a failure. */
-static mt_status check_file(const char *path, mt_check_counts *counts, cli_progress *p) {
+static mt_status check_file(const replay_options *o, const char *path, mt_check_counts *counts,
+                            cli_progress *p) {
     mt_error err;
     char *text = NULL;
     size_t n = 0;
     FILE *pools = open_memstream(&text, &n);
-    mt_status status = pools != NULL ? mt_check(path, counts, around, pools, &err)
+    mt_status status = pools != NULL ? mt_check(path, &o->reading.how, counts, around, pools, &err)
                                      : mt_no_memory(&err, "a report");
     if (pools != NULL)
         fclose(pools);
@@ -121,7 +134,7 @@ static mt_status check_files(const replay_options *o) {
     cli_progress p;
     cli_progress_start(&p, o->quiet, "checking", "files", (uint64_t)o->files.count);
     for (int i = 0; i < o->files.count && !cli_interrupted(); i++) {
-        mt_status status = check_file(o->files.path[i], &n, &p);
+        mt_status status = check_file(o, o->files.path[i], &n, &p);
         cli_progress_show(&p, (uint64_t)i + 1);
         different += status == MT_CHECK;
         broken += status != MT_OK && status != MT_CHECK;
@@ -190,7 +203,8 @@ static mt_status open_session(session *s, mt_error *err) {
         mt_alloc_listen(s->alloc[s->n - 1], mt_optimum_listener(s->optimum));
     }
     MT_TRY(mt_replay_open(&s->replay, s->alloc, s->n, err));
-    return mt_reader_open(&s->in, s->o->files.path[0], err);
+    s->replay.device = (uint32_t)s->o->device;
+    return mt_reader_open_as(&s->in, s->o->files.path[0], &s->o->reading.how, err);
 }
 
 static void close_session(session *s) {
@@ -283,12 +297,26 @@ static mt_status print_optimum(const session *s, uint64_t least, mt_error *err) 
     return MT_OK;
 }
 
+/* What the rows are not of, when the file tells less than others do. */
+static void print_lacks(const session *s) {
+    char lacks[MT_LACKS];
+    if (*mt_reader_lacks(s->in, lacks) != '\0')
+        printf("# not told by the file: %s\n", lacks);
+    if (s->replay.unknown > 0)
+        printf("# frees of what was requested before the file begins: %" PRIu64 "\n",
+               s->replay.unknown);
+    if (s->replay.elsewhere > 0)
+        printf("# requests of host memory or other devices, left out: %" PRIu64 "\n",
+               s->replay.elsewhere);
+}
+
 static mt_status print_rows(session *s, mt_error *err) {
     uint64_t least = UINT64_MAX, refused = 0;
     cli_say_command(cli_comments, "replay");
     cli_say_path(cli_comments, "file", s->o->files.path[0]);
     cli_say_number(cli_comments, "requests", s->replay.requests);
     cli_say(cli_comments, MT_VALUE_TEXT, "units", "bytes");
+    print_lacks(s);
     mt_columns_names(stdout, columns, MT_DAT);
     for (size_t i = 0; i < s->policies.count; i++) {
         MT_TRY(print_policy(s, i, &least, err));

@@ -62,6 +62,56 @@ reserved() {
     rows "$out" | cut -d ' ' -f 4 | tr '\n' ' '
 }
 
+# ---- recordings of other programs ----------------------------------------------------------------
+
+printf '%s\n' "Thread,Time,Action,Pointer,Size,Stream" "1,10:00:00.000001,allocate,0x100,1000,0" \
+    "1,10:00:00.000002,free,0x900,8,0" >"$dir/log.csv"
+begin "what a format cannot tell is said, and no zero stands for it"
+run replay "$dir/log.csv"
+want ended 0
+want has "$out" "# not told by the file: what was reserved"
+want has "$out" "# frees of what was requested before the file begins: 1"
+want is "$(rows "$out" | cut -d ' ' -f 2)" 1000
+begin "a memtrace trace tells all of it"
+run replay "$dir/run.trace"
+want no grep "not told" "$out"
+begin "a run written as an RMM log asks for the same"
+run replay "$dir/run.trace" --policy direct,bfc
+rows "$out" | cut -d ' ' -f 1-9 >"$dir/same" # without bumps: the log has no steps
+run convert --quiet "$dir/run.trace" --to rmm -o "$dir/run.csv"
+run replay "$dir/run.csv" --policy direct,bfc
+want ended 0
+want is "$(rows "$out" | cut -d ' ' -f 1-9)" "$(cat "$dir/same")"
+begin "--from overrides the first bytes"
+run replay --from stalloc "$dir/log.csv"
+want ended 2
+want has "$err" "$dir/log.csv:1: expected 1 ADDRESS BYTES STREAM"
+begin "--from of no format"
+run replay --from excel "$dir/log.csv"
+want ended 2
+want has "$err" "--from excel: no such format"
+begin "every format is listed"
+run replay --help
+for format in trace mtb recording schedule rmm nsight chrome pprof minimalloc stalloc allocatorsim; do
+    want grep -q "^  $format " "$out"
+done
+begin "memory of another device is left out, and asked for by --device"
+printf '%s' '[{"name":"[memory]","ph":"i","ts":1,"args":{"Device Type":1,"Device Id":3,"Addr":512,"Bytes":512}}]' \
+    >"$dir/profile.json"
+run replay "$dir/profile.json"
+want ended 2
+want has "$err" "no request of device 0 in this file, 1 of others"
+run replay --device 3 "$dir/profile.json"
+want ended 0
+want is "$(rows "$out" | cut -d ' ' -f 2)" 512
+begin "a compressed file beyond --max-input is refused, a plain one is not"
+gzip -c "$dir/run.trace" >"$dir/packed.gz"
+run replay --max-input 1KiB "$dir/packed.gz"
+want ended 2
+want has "$err" "more than 1024 bytes"
+run replay --max-input 1KiB "$dir/run.trace"
+want ended 0
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 begin "refused requests are told"

@@ -7,12 +7,24 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
-#include "base/input.h"
 #include "tests/fuzz/targets.h"
+
+/* The bytes as they are, compressed or not, with nothing behind their end. */
+static void run_file(const char *path, mt_fuzz_target *target) {
+    FILE *f = fopen(path, "rb");
+    struct stat info;
+    assert_true(f != NULL && fstat(fileno(f), &info) == 0);
+    size_t n = (size_t)info.st_size;
+    uint8_t *data = malloc(n > 0 ? n : 1);
+    assert_int_equal(fread(data, 1, n, f), n);
+    fclose(f);
+    target(data, n);
+    free(data);
+}
 
 /* Runs a target on every file of its corpus. */
 static void run_corpus(const char *name, mt_fuzz_target *target) {
@@ -22,44 +34,45 @@ static void run_corpus(const char *name, mt_fuzz_target *target) {
     DIR *d = opendir(folder);
     assert_non_null(d);
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
-        char *data;
-        size_t n;
-        mt_error err;
         if (e->d_name[0] == '.')
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        assert_int_equal(mt_input_read(path, SIZE_MAX, &data, &n, &err), MT_OK);
-        uint8_t *exact = malloc(n > 0 ? n : 1); /* nothing behind its end */
-        memcpy(exact, data, n);
-        target(exact, n);
-        free(exact);
-        free(data);
+        run_file(path, target);
         files++;
     }
     closedir(d);
     assert_true(files > 0);
 }
 
-static void test_pickle(void **state) {
-    (void)state;
-    run_corpus("pickle", mt_fuzz_pickle);
-}
-
-static void test_snapshot(void **state) {
-    (void)state;
-    run_corpus("snapshot", mt_fuzz_snapshot);
-}
-
-static void test_oom(void **state) {
-    (void)state;
-    run_corpus("oom", mt_fuzz_oom);
-}
+#define FORMAT(word)                                                                               \
+    static void test_##word(void **state) {                                                        \
+        (void)state;                                                                               \
+        run_corpus(#word, mt_fuzz_##word);                                                         \
+    }
+FORMAT(pickle)
+FORMAT(snapshot)
+FORMAT(oom)
+FORMAT(rmm)
+FORMAT(stalloc)
+FORMAT(minimalloc)
+FORMAT(allocatorsim)
+FORMAT(chrome)
+FORMAT(pprof)
+FORMAT(nsight)
+FORMAT(trace)
+FORMAT(mtb)
+FORMAT(schedule)
+FORMAT(recording)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pickle),
-        cmocka_unit_test(test_snapshot),
-        cmocka_unit_test(test_oom),
+        cmocka_unit_test(test_pickle),       cmocka_unit_test(test_snapshot),
+        cmocka_unit_test(test_oom),          cmocka_unit_test(test_rmm),
+        cmocka_unit_test(test_stalloc),      cmocka_unit_test(test_minimalloc),
+        cmocka_unit_test(test_allocatorsim), cmocka_unit_test(test_chrome),
+        cmocka_unit_test(test_pprof),        cmocka_unit_test(test_nsight),
+        cmocka_unit_test(test_trace),        cmocka_unit_test(test_mtb),
+        cmocka_unit_test(test_schedule),     cmocka_unit_test(test_recording),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

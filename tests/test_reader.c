@@ -14,7 +14,8 @@
 #include "base/output.h"
 #include "traces/check.h"
 #include "traces/replay.h"
-#include "tests/temp_files.h"
+#include "tests/foreign_samples.h"
+#include "tests/read_items.h"
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
@@ -73,46 +74,44 @@ static const char requests[] = "# torch 2.15.0  public case\n"
                                "f\t1073741823\t-\t0\n"
                                "a\t1073741823\t512\t0\n";
 
-static const mt_format *const format_of[] = { &mt_format_trace, &mt_format_schedule,
-                                              &mt_format_recording, &mt_format_recording };
-static const char *const samples[] = { trace, schedule, recording, requests };
+typedef struct sample {
+    const mt_format *format;
+    const char *text;
+    size_t n;
+} sample;
+
+#define TEXT(f, text)                                                                              \
+    { &mt_format_##f, text, sizeof text - 1 }
+static bytes pprof, nsight;
+static sample samples[] = {
+    TEXT(trace, trace),
+    TEXT(schedule, schedule),
+    TEXT(recording, recording),
+    TEXT(recording, requests),
+    TEXT(rmm, rmm),
+    TEXT(stalloc, stalloc),
+    TEXT(minimalloc, minimalloc),
+    TEXT(allocatorsim, allocatorsim),
+    TEXT(chrome, chrome),
+    { &mt_format_pprof, pprof.at, 0 },
+    { &mt_format_nsight, nsight.at, 0 },
+};
 #define SAMPLES (sizeof samples / sizeof *samples)
 
-/* ---- reading all of it ----------------------------------------------------------------------- */
-
-#define MOST 32
-
-/* The items of a file but for notes and the end. Pointers in them are of no use any more. */
-typedef struct items {
-    mt_item at[MOST];
-    size_t count, notes;
-} items;
-
-static mt_status read_file(const char *path, items *all, mt_error *err) {
-    mt_reader *r;
-    mt_item item;
-    mt_status status;
-    *err = (mt_error){ MT_OK, "" };
-    *all = (items){ .count = 0 };
-    MT_TRY(mt_reader_open(&r, path, err));
-    while ((status = mt_reader_next(r, &item, err)) == MT_OK && item.kind != MT_ITEM_END) {
-        all->notes += item.kind == MT_ITEM_NOTE;
-        if (item.kind != MT_ITEM_NOTE && all->count < MOST)
-            all->at[all->count++] = item;
-    }
-    mt_reader_close(r);
+static int setup(void **state) {
+    int status = temp_setup(state);
+    pprof = pprof_sample();
+    nsight = nsight_sample();
+    samples[SAMPLES - 2].n = pprof.n;
+    samples[SAMPLES - 1].n = nsight.n;
     return status;
 }
 
-static mt_status read_text(const char *text, size_t n, items *all, mt_error *err) {
-    return read_file(temp_write("recording", text, n), all, err);
-}
+/* ---- reading all of it ----------------------------------------------------------------------- */
 
-/* The items of a sample, which is whole. */
-static void read_sample(const char *text, items *all) {
-    mt_error err;
-    if (read_text(text, strlen(text), all, &err) != MT_OK)
-        fail_msg("%s", err.text);
+/* A schedule begins as a recording does: it comes first in the list. */
+static bool recordings_both(const sample *s, const mt_format *f) {
+    return s->format == &mt_format_schedule && f == &mt_format_recording;
 }
 
 static void test_formats(void **state) {
@@ -120,21 +119,22 @@ static void test_formats(void **state) {
     for (size_t i = 0; i < SAMPLES; i++) {
         mt_reader *r;
         mt_error err;
-        const char *path = temp_write("recording", samples[i], strlen(samples[i]));
+        const sample *s = &samples[i];
+        const char *path = temp_write("recording", s->text, s->n);
         assert_int_equal(mt_reader_open(&r, path, &err), MT_OK);
-        assert_ptr_equal(r->format, format_of[i]);
+        assert_ptr_equal(r->format, s->format);
+        assert_ptr_equal(mt_format_find(r->format->word), r->format);
         mt_reader_close(r);
         for (size_t j = 0; mt_formats[j] != NULL; j++)
-            assert_int_equal(mt_formats[j]->detect(samples[i], strlen(samples[i])) &&
-                                 mt_formats[j] != format_of[i] && j < i,
-                             false);
+            assert_int_equal(mt_formats[j]->detect(s->text, s->n),
+                             mt_formats[j] == s->format || recordings_both(s, mt_formats[j]));
     }
 }
 
 static void test_trace(void **state) {
     (void)state;
     items all;
-    read_sample(trace, &all);
+    read_sample(trace, sizeof trace - 1, &all);
     assert_int_equal(all.count, 6);
     assert_int_equal(all.notes, 2); /* policy, interrupted */
     const mt_item *x = all.at;
@@ -149,7 +149,7 @@ static void test_trace(void **state) {
 static void test_schedule(void **state) {
     (void)state;
     items all;
-    read_sample(schedule, &all);
+    read_sample(schedule, sizeof schedule - 1, &all);
     assert_int_equal(all.count, 5);
     const mt_item *x = all.at;
     assert_true(x[0].kind == MT_ITEM_ALLOC && x[0].bytes == 3000 && x[0].has == MT_HAS_CALLS);
@@ -163,7 +163,7 @@ static void test_schedule(void **state) {
 static void test_recording(void **state) {
     (void)state;
     items all;
-    read_sample(recording, &all);
+    read_sample(recording, sizeof recording - 1, &all);
     assert_int_equal(all.count, 12);
     const mt_item *x = all.at;
     assert_true(x[0].id == 7 && x[0].stream == 3 && x[0].live == 0 && x[0].rounded == 1024);
@@ -184,7 +184,7 @@ static void test_recording(void **state) {
 static void test_requests(void **state) {
     (void)state;
     items all;
-    read_sample(requests, &all);
+    read_sample(requests, sizeof requests - 1, &all);
     assert_int_equal(all.count, 4);
     assert_true(all.at[0].has == 0 && all.at[0].id == 1073741823 && all.at[0].live == 0);
     assert_true(all.at[1].kind == MT_ITEM_FREE && all.at[1].live == MT_NO_LIVE);
@@ -229,9 +229,9 @@ static void test_pipe(void **state) {
         char path[32];
         int end[2];
         mt_error err;
-        read_sample(samples[i], &all);
+        read_sample(samples[i].text, samples[i].n, &all);
         assert_int_equal(pipe(end), 0);
-        assert_int_equal(write(end[1], samples[i], strlen(samples[i])), strlen(samples[i]));
+        assert_int_equal(write(end[1], samples[i].text, samples[i].n), samples[i].n);
         close(end[1]);
         snprintf(path, sizeof path, "/dev/fd/%d", end[0]);
         if (read_file(path, &piped, &err) != MT_OK)
@@ -256,8 +256,8 @@ static void test_packed(void **state) {
     for (size_t i = 0; i < 2 * SAMPLES; i++) {
         items all, packed;
         mt_error err;
-        read_sample(samples[i / 2], &all);
-        write_packed(temp_path(names[i % 2]), samples[i / 2], strlen(samples[i / 2]), 1);
+        read_sample(samples[i / 2].text, samples[i / 2].n, &all);
+        write_packed(temp_path(names[i % 2]), samples[i / 2].text, samples[i / 2].n, 1);
         assert_int_equal(read_file(temp_path(names[i % 2]), &packed, &err), MT_OK);
         assert_true(packed.count == all.count && packed.notes == all.notes);
     }
@@ -327,28 +327,6 @@ static void test_live_numbers(void **state) {
 
 /* ---- broken recordings ----------------------------------------------------------------------- */
 
-static void refused(const char *text, size_t n, int line, const char *words) {
-    items all;
-    mt_error err;
-    char place[32];
-    snprintf(place, sizeof place, line > 0 ? "/recording:%d: " : "/recording: ", line);
-    if (read_text(text, n, &all, &err) != MT_BAD || err.status != MT_BAD)
-        fail_msg("not refused, expected: %s", words);
-    if (strstr(err.text, place) == NULL || strstr(err.text, words) == NULL)
-        fail_msg("'%s' lacks '%s' or '%s'", err.text, place, words);
-}
-
-/* A sample with the first occurrence of some text replaced. */
-static void changed(const char *sample, const char *from, const char *to, int line,
-                    const char *words) {
-    char text[4096];
-    const char *at = strstr(sample, from);
-    assert_non_null(at);
-    int n =
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - sample), sample, to, at + strlen(from));
-    refused(text, (size_t)n, line, words);
-}
-
 static void test_broken_schedule(void **state) {
     (void)state;
     changed(schedule, "simulated, 5", "simulated, x", 2, "the device's bytes, from 1 to");
@@ -413,10 +391,10 @@ static void test_missing_blocks(void **state) {
 static void test_cut_everywhere(void **state) {
     (void)state;
     for (size_t i = 0; i < SAMPLES; i++)
-        for (size_t n = 0; n < strlen(samples[i]); n++) {
+        for (size_t n = 0; n < samples[i].n; n++) {
             items all;
             mt_error err;
-            mt_status status = read_text(samples[i], n, &all, &err);
+            mt_status status = read_text(samples[i].text, n, &all, &err);
             assert_true(status == MT_OK || status == MT_BAD);
             assert_true(status == MT_OK || strstr(err.text, "/recording:") != NULL);
         }
@@ -431,7 +409,9 @@ static void test_random_changes(void **state) {
         char text[4096];
         items all;
         mt_error err;
-        size_t n = strlen(strcpy(text, samples[(size_t)i % SAMPLES]));
+        const sample *s = &samples[(size_t)i % SAMPLES];
+        size_t n = s->n;
+        memcpy(text, s->text, n);
         for (int j = 0; j < 1 + i % 3; j++) {
             x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
             text[(x >> 33) % n] = letters[(x >> 20) % (sizeof letters - 1)];
@@ -447,13 +427,13 @@ static void test_random_changes(void **state) {
 #define PLAYERS 5
 
 /* A recording through up to PLAYERS policies side by side. */
-typedef struct play {
+typedef struct players {
     mt_source *source[PLAYERS];
     mt_alloc *alloc[PLAYERS];
     mt_replay replay;
-} play;
+} players;
 
-static void play_all(play *p, const char *path, const char *const *policies, size_t n,
+static void play_all(players *p, const char *path, const char *const *policies, size_t n,
                      uint64_t capacity) {
     mt_reader *in;
     mt_error err;
@@ -468,7 +448,7 @@ static void play_all(play *p, const char *path, const char *const *policies, siz
     mt_reader_close(in);
 }
 
-static void end_play(play *p) {
+static void end_play(players *p) {
     for (size_t i = 0; i < p->replay.n; i++) {
         mt_alloc_close(p->alloc[i]);
         p->source[i]->close(p->source[i]);
@@ -485,7 +465,7 @@ static void test_old_traces(void **state) {
     static const char *const paths[] = { "tests/recordings/memtrace-0.1.0-plain.trace",
                                          "tests/recordings/memtrace-0.1.0-expandable.trace" };
     for (int i = 0; i < 2; i++) {
-        play p;
+        players p;
         play_all(&p, paths[i], policies, 1, (uint64_t)48 << 30);
         assert_int_equal(p.replay.requests, 94);
         assert_int_equal(mt_alloc_ledger(p.alloc[0])->requested.peak, 597968);
@@ -498,7 +478,7 @@ static void test_old_traces(void **state) {
 static void test_side_by_side(void **state) {
     (void)state;
     const char *path = "tests/recordings/memtrace-0.1.0-plain.trace";
-    play all, one;
+    players all, one;
     play_all(&all, path, policies, PLAYERS, 1 << 30);
     for (size_t i = 0; i < PLAYERS; i++) {
         play_all(&one, path, &policies[i], 1, 1 << 30);
@@ -520,7 +500,7 @@ static void test_refused(void **state) {
                                "f\t1\t-\t0\n"
                                "a\t2\t30000000\t0\n"
                                "f\t0\t-\t0\n";
-    play p;
+    players p;
     play_all(&p, temp_write("refused", text, strlen(text)), policies, 1, 16 << 20);
     assert_int_equal(p.replay.requests, 3);
     assert_int_equal(p.replay.refused[0].count, 2);
@@ -552,5 +532,5 @@ int main(void) {
         cmocka_unit_test(test_side_by_side),
         cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests_name("reader", tests, temp_setup, temp_teardown);
+    return cmocka_run_group_tests_name("reader", tests, setup, temp_teardown);
 }

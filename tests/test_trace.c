@@ -363,16 +363,15 @@ static const broken SHAPE[] = {
 /* No format's first line. */
 static const broken NO_FORMAT[] = {
     { 1, "# memtrace 1.0", "another output of memtrace" },
-    { 1, "{\"traceEvents\": []}", "JSON" },
+    { 1, "{\"events\": []}", "JSON" },
     { 1, "\x80\x04\x95", "Python pickle" },
     { 1, "PK\x03\x04", "zip archive" },
-    { 1, "SQLite format 3", "SQLite" },
     { 1,
       "\x7f"
       "ELF",
       "a program" },
-    { 1, "Thread,Time,Action,Pointer,Size,Stream", "RMM" },
-    { 1, "", "expected a memtrace trace, " },
+    { 1, "[19799][14:21:19:998533][info  ] [A][Stream 0x1]", "RMM's debug log" },
+    { 1, "", "expected a file of the format trace, " },
 };
 
 static const broken WORD[] = {

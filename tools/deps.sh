@@ -8,7 +8,7 @@ packages=""
 for group; do
     case $group in
     build) packages="$packages gcc g++ make libc6-dev libopenblas-openmp-dev libjansson-dev libpcre2-dev
-        zlib1g-dev libzstd-dev libjemalloc-dev" ;;
+        zlib1g-dev libzstd-dev libsqlite3-dev libjemalloc-dev" ;;
     draw) packages="$packages gnuplot-nox fonts-dejavu-core" ;;
     test) packages="$packages libcmocka-dev zstd valgrind libc6-dbg python3 clang-format" ;;
     *) echo "usage: tools/deps.sh [build] [draw] [test]" >&2; exit 2 ;;

@@ -351,10 +351,10 @@ static void close_check(check *c) {
     mt_array_free(&c->block);
 }
 
-mt_status mt_check(const char *path, mt_check_counts *counts, mt_check_around *around,
-                   void *context, mt_error *err) {
+mt_status mt_check(const char *path, const mt_reading *how, mt_check_counts *counts,
+                   mt_check_around *around, void *context, mt_error *err) {
     check c = { .counts = counts, .err = err };
-    MT_TRY(mt_reader_open(&c.in, path, err));
+    MT_TRY(mt_reader_open_as(&c.in, path, how, err));
     mt_status status = check_all(&c);
     if (status == MT_CHECK && around != NULL && c.alloc != NULL)
         around(context, c.alloc, c.stream, mt_alloc_roundup(c.alloc, c.bytes));

@@ -6,6 +6,7 @@
 #define MT_TRACES_CHECK_H
 
 #include "alloc/alloc.h"
+#include "traces/reader.h"
 
 /* What was compared. An operation with its place, counters and driver calls in one row counts once;
  * where a format lists those on lines of their own, they count for themselves. */
@@ -22,7 +23,7 @@ typedef void mt_check_around(void *context, mt_alloc *a, uint32_t stream, uint64
  *
  * PyTorch's history stands at the end of a recording, so ours is kept until then: 24 bytes an
  * entry. */
-mt_status mt_check(const char *path, mt_check_counts *counts, mt_check_around *around,
-                   void *context, mt_error *err);
+mt_status mt_check(const char *path, const mt_reading *how, mt_check_counts *counts,
+                   mt_check_around *around, void *context, mt_error *err);
 
 #endif

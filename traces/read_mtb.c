@@ -656,8 +656,9 @@ static bool detect(const char *data, size_t n) {
 }
 
 const mt_format mt_format_mtb = {
+    .word = "mtb",
     .name = "a binary trace of memtrace",
-    .tells = MT_TELLS_PLACES | MT_TELLS_EVENTS | MT_TELLS_CONTEXT,
+    .tells = MT_TELLS_PLACES | MT_TELLS_EVENTS | MT_TELLS_CONTEXT | MT_TELLS_MOST,
     .calls = "",
     .detect = detect,
     .size = sizeof(mtb),

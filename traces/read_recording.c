@@ -22,6 +22,7 @@
 
 #include "alloc/torch/torch.h"
 #include "base/size.h"
+#include "traces/columns.h"
 
 #define COUNTERS 6
 
@@ -92,35 +93,10 @@ static mt_status header(mt_reader *r, const char *line, mt_error *err) {
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* Cuts a line into columns, most of them kept; returns how many there are. */
-static int cut(char *line, char separator, char **column, int most) {
-    int n = 0;
-    for (char *at = line; at != NULL; n++) {
-        if (n < most)
-            column[n] = at;
-        at = strchr(at, separator);
-        if (at != NULL)
-            *at++ = '\0';
-    }
-    return n;
-}
-
-static bool number(const char *text, uint64_t *value) {
-    return mt_digits(&text, value) && *text == '\0';
-}
-
-static bool number32(const char *text, uint32_t *value) {
-    uint64_t n;
-    if (!number(text, &n) || n > UINT32_MAX)
-        return false;
-    *value = (uint32_t)n;
-    return true;
-}
-
 static bool signed_number(const char *text, int64_t *value) {
     uint64_t n;
     bool minus = *text == '-';
-    if (!number(text + minus, &n) || n > INT64_MAX)
+    if (!mt_column(text + minus, &n) || n > INT64_MAX)
         return false;
     *value = minus ? -(int64_t)n : (int64_t)n;
     return true;
@@ -150,11 +126,11 @@ static mt_status operation(recording *x, char **column, mt_item *item, mt_error 
     if (item->kind == MT_ITEM_END)
         return bad_column(r, "op", column[OP], "a, f, rs, ec, hold, go or snap", err);
     bool alloc = item->kind == MT_ITEM_ALLOC, use = item->kind == MT_ITEM_USE;
-    if ((alloc || use || item->kind == MT_ITEM_FREE) && !number(column[ID], &item->id))
+    if ((alloc || use || item->kind == MT_ITEM_FREE) && !mt_column(column[ID], &item->id))
         return bad_column(r, "id", column[ID], "the number of an allocation", err);
-    if (alloc && (!number(column[BYTES], &item->bytes) || item->bytes == 0))
+    if (alloc && (!mt_column(column[BYTES], &item->bytes) || item->bytes == 0))
         return bad_column(r, "bytes", column[BYTES], "a number of bytes", err);
-    if ((alloc || use) && !number32(column[STREAM], &item->stream))
+    if ((alloc || use) && !mt_column32(column[STREAM], &item->stream))
         return bad_column(r, "stream", column[STREAM], "the number of a stream", err);
     if (alloc)
         return mt_reader_request(r, item, err);
@@ -170,8 +146,8 @@ static mt_status place(recording *x, char **column, mt_item *item, mt_error *err
     item->has |= MT_HAS_PLACE | MT_HAS_ROUNDED;
     item->refused = strcmp(column[SEGMENT], "OOM") == 0;
     if (item->refused ||
-        (number32(column[SEGMENT], &item->segment) && number(column[OFFSET], &item->offset) &&
-         number(column[BLOCK], &item->rounded)))
+        (mt_column32(column[SEGMENT], &item->segment) && mt_column(column[OFFSET], &item->offset) &&
+         mt_column(column[BLOCK], &item->rounded)))
         return MT_OK;
     return mt_reader_bad(&x->base, err, "segment, offset, block: expected numbers, or OOM");
 }
@@ -204,7 +180,7 @@ static mt_status row(recording *x, char **column, mt_item *item, mt_error *err) 
     if (item->kind == MT_ITEM_ALLOC)
         MT_TRY(place(x, column, item, err));
     for (int i = 0; i < COUNTERS; i++)
-        if (!number(column[COUNTER + i], &x->count[i]))
+        if (!mt_column(column[COUNTER + i], &x->count[i]))
             return bad_column(&x->base, counters[i].name, column[COUNTER + i], "a number", err);
     item->has |= MT_HAS_COUNTERS;
     item->counter = counters;
@@ -217,7 +193,7 @@ static mt_status row(recording *x, char **column, mt_item *item, mt_error *err) 
 
 static mt_status snapshot(recording *x, const char *count, mt_item *item, mt_error *err) {
     item->kind = MT_ITEM_SNAPSHOT;
-    if (!number(count, &x->blocks))
+    if (!mt_column(count, &x->blocks))
         return bad_column(&x->base, "snap", count, "the number of blocks", err);
     item->bytes = x->blocks;
     return MT_OK;
@@ -225,9 +201,9 @@ static mt_status snapshot(recording *x, const char *count, mt_item *item, mt_err
 
 static mt_status block(recording *x, char **column, int n, mt_item *item, mt_error *err) {
     item->kind = MT_ITEM_BLOCK;
-    if (n != 8 || !number32(column[1], &item->segment) || !number(column[2], &item->offset) ||
-        !number(column[3], &item->rounded) || !number(column[4], &item->bytes) ||
-        !number32(column[7], &item->stream))
+    if (n != 8 || !mt_column32(column[1], &item->segment) || !mt_column(column[2], &item->offset) ||
+        !mt_column(column[3], &item->rounded) || !mt_column(column[4], &item->bytes) ||
+        !mt_column32(column[7], &item->stream))
         return mt_reader_bad(&x->base, err,
                              "expected @ SEGMENT OFFSET SIZE REQUESTED STATE POOL STREAM");
     if (x->blocks == 0)
@@ -241,7 +217,7 @@ static mt_status block(recording *x, char **column, int n, mt_item *item, mt_err
 static mt_status statistic(recording *x, char *line, mt_item *item, mt_error *err) {
     char *column[3];
     item->kind = MT_ITEM_STATISTIC;
-    if (cut(line, ' ', column, 3) != 3 || !signed_number(column[2], &item->value))
+    if (mt_cut(line, ' ', column, 3) != 3 || !signed_number(column[2], &item->value))
         return mt_reader_bad(&x->base, err, "expected ! KEY VALUE");
     item->text = column[1];
     return MT_OK;
@@ -252,14 +228,14 @@ static mt_status history(recording *x, char *line, mt_item *item, mt_error *err)
     mt_history *h = &item->history;
     item->kind = MT_ITEM_HISTORY;
     *h = (mt_history){ 0 };
-    int n = cut(line, ' ', column, 5);
+    int n = mt_cut(line, ' ', column, 5);
     while (n == 5 && h->action < MT_ACTIONS &&
            strcmp(column[1], mt_action_name((mt_action)h->action)) != 0)
         h->action++;
     bool oom = h->action == MT_ACTION_OOM;
-    if (n != 5 || h->action == MT_ACTIONS || !number(column[oom ? 2 : 3], &h->offset) ||
-        !number(column[4], &h->bytes) ||
-        (oom ? strcmp(column[3], "-") != 0 : !number32(column[2], &h->segment)))
+    if (n != 5 || h->action == MT_ACTIONS || !mt_column(column[oom ? 2 : 3], &h->offset) ||
+        !mt_column(column[4], &h->bytes) ||
+        (oom ? strcmp(column[3], "-") != 0 : !mt_column32(column[2], &h->segment)))
         return mt_reader_bad(&x->base, err,
                              "expected ~ ACTION SEGMENT OFFSET SIZE or ~ oom FREE - SIZE");
     return MT_OK;
@@ -267,7 +243,7 @@ static mt_status history(recording *x, char *line, mt_item *item, mt_error *err)
 
 static mt_status read_columns(recording *x, char *line, mt_item *item, mt_error *err) {
     char *column[ROW];
-    int n = cut(line, strchr(line, '\t') != NULL ? '\t' : ' ', column, ROW);
+    int n = mt_cut(line, strchr(line, '\t') != NULL ? '\t' : ' ', column, ROW);
     if (*column[0] == '@')
         return block(x, column, n, item, err);
     if (strcmp(column[0], "snap") == 0)
@@ -311,9 +287,10 @@ static void close_recording(mt_reader *r) {
 }
 
 const mt_format mt_format_recording = {
+    .word = "recording",
     .name = "a recording of PyTorch's allocator",
     .tells = MT_TELLS_SETTINGS | MT_TELLS_PLACES | MT_TELLS_CALLS | MT_TELLS_COUNTERS |
-             MT_TELLS_SNAPSHOTS | MT_TELLS_HISTORY,
+             MT_TELLS_SNAPSHOTS | MT_TELLS_HISTORY | MT_TELLS_MOST,
     .calls = "MFRAPUXx",
     .detect = detect,
     .size = sizeof(recording),

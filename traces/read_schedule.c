@@ -197,8 +197,10 @@ static void close_schedule(mt_reader *base) {
 }
 
 const mt_format mt_format_schedule = {
+    .word = "schedule",
     .name = "a schedule of a decode in PyTorch",
-    .tells = MT_TELLS_SETTINGS | MT_TELLS_PLACES | MT_TELLS_CALLS | MT_TELLS_COUNTERS,
+    .tells =
+        MT_TELLS_SETTINGS | MT_TELLS_PLACES | MT_TELLS_CALLS | MT_TELLS_COUNTERS | MT_TELLS_MOST,
     .calls = "MFPU",
     .detect = detect,
     .size = sizeof(schedule),

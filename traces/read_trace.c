@@ -336,8 +336,9 @@ static void close_trace(mt_reader *base) {
 }
 
 const mt_format mt_format_trace = {
+    .word = "trace",
     .name = "a memtrace trace",
-    .tells = MT_TELLS_PLACES | MT_TELLS_EVENTS,
+    .tells = MT_TELLS_PLACES | MT_TELLS_EVENTS | MT_TELLS_MOST,
     .calls = "",
     .detect = detect,
     .size = sizeof(trace_reader),

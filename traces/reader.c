@@ -120,3 +120,41 @@ mt_status mt_reader_request(mt_reader *r, mt_item *item, mt_error *err) {
 void mt_reader_release(mt_reader *r, mt_item *item) {
     item->live = mt_numbers_drop(&r->live, item->id);
 }
+
+/* An id of 64 bits for a space of 32 and an address of 64: 4 GiB of a space that have something in
+ * them get a number, and that stands above the rest of the address. */
+mt_status mt_reader_address(mt_reader *r, mt_numbers *pages, uint32_t space, uint64_t address,
+                            mt_item *item, bool *again, mt_error *err) {
+    uint64_t name = (uint64_t)space << 32 | address >> 32;
+    uint32_t page = mt_numbers_find(pages, name);
+    if (page == MT_NO_NUMBER && (page = mt_numbers_take(pages, name)) == MT_NO_NUMBER)
+        return mt_no_memory(err, "reading a recording");
+    item->id = (uint64_t)page << 32 | (uint32_t)address;
+    *again = item->kind == MT_ITEM_ALLOC && mt_numbers_find(&r->live, item->id) != MT_NO_NUMBER;
+    if (item->kind == MT_ITEM_ALLOC && !*again)
+        return mt_reader_request(r, item, err);
+    item->kind = MT_ITEM_FREE;
+    mt_reader_release(r, item);
+    return MT_OK;
+}
+
+/* ---- what is not told ------------------------------------------------------------------------ */
+
+char *mt_reader_lacks(const mt_reader *r, char buffer[static MT_LACKS]) {
+    static const struct {
+        unsigned bit;
+        const char *words;
+    } lack[] = {
+        { MT_TELLS_REQUESTED, "the bytes requested (those of blocks or segments stand for them)" },
+        { MT_TELLS_RESERVED, "what was reserved" },
+        { MT_TELLS_FREES, "frees" },
+        { MT_TELLS_STREAMS, "streams" },
+    };
+    size_t n = 0;
+    *buffer = '\0';
+    for (size_t i = 0; i < sizeof lack / sizeof *lack; i++)
+        if ((r->tells & lack[i].bit) == 0)
+            n += (size_t)snprintf(buffer + n, MT_LACKS - n, "%s%s", n > 0 ? ", " : "",
+                                  lack[i].words);
+    return buffer;
+}

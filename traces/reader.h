@@ -179,6 +179,21 @@ typedef struct mt_settings {
 /* MT_BAD when there is no such file, or none of a known format. */
 mt_status mt_reader_open(mt_reader **out, const char *path, mt_error *err);
 
+/* How a file is to be read; all zero: as mt_reader_open does. */
+typedef struct mt_reading {
+    const mt_format *format; /* NULL: its first bytes tell */
+    uint64_t most;           /* bytes of text in a compressed file; 0: MT_READING_MOST */
+} mt_reading;
+
+#define MT_READING_MOST ((uint64_t)64 << 30)
+
+/* how may be NULL. */
+mt_status mt_reader_open_as(mt_reader **out, const char *path, const mt_reading *how,
+                            mt_error *err);
+
+/* The format of that word ("rmm"); NULL when there is none. */
+const mt_format *mt_format_find(const char *word);
+
 /* After a failure, or the end, the reader can only be closed. */
 mt_status mt_reader_next(mt_reader *r, mt_item *item, mt_error *err);
 void mt_reader_close(mt_reader *r); /* NULL is allowed */
@@ -198,10 +213,23 @@ enum {
     MT_TELLS_EVENTS = 16,    /* MT_HAS_EVENT, MT_ITEM_EVENT */
     MT_TELLS_SNAPSHOTS = 32, /* MT_ITEM_SNAPSHOT, MT_ITEM_BLOCK */
     MT_TELLS_HISTORY = 64,   /* MT_ITEM_HISTORY */
-    MT_TELLS_CONTEXT = 128   /* devices, private pools, call stacks, threads, processes */
+    MT_TELLS_CONTEXT = 128,  /* devices, private pools, call stacks, threads, processes */
+
+    /* What most formats tell. Of a file that does not, the matter is unknown, not zero. */
+    MT_TELLS_REQUESTED = 256, /* the bytes that were asked for, not those of a block */
+    MT_TELLS_RESERVED = 512,  /* what the recorded allocator had of the device */
+    MT_TELLS_FREES = 1024,    /* which request was freed when */
+    MT_TELLS_STREAMS = 2048,  /* on which stream */
+    MT_TELLS_MOST = MT_TELLS_REQUESTED | MT_TELLS_RESERVED | MT_TELLS_FREES | MT_TELLS_STREAMS
 };
 
+/* Writes what the file that is being read does not tell of MT_TELLS_MOST, as words with commas
+ * between them, known once it is read; "" when it tells all of it. Returns buffer. */
+#define MT_LACKS 160
+char *mt_reader_lacks(const mt_reader *r, char buffer[static MT_LACKS]);
+
 struct mt_format {
+    const char *word;  /* for people who say it themselves: "trace" */
     const char *name;  /* in a message: "a memtrace trace" */
     unsigned tells;    /* MT_TELLS_... */
     const char *calls; /* the kinds of driver calls that are recorded, see calls.h */
@@ -217,6 +245,8 @@ struct mt_format {
 /* The list, ended by NULL. */
 extern const mt_format *const mt_formats[];
 extern const mt_format mt_format_trace, mt_format_mtb, mt_format_recording, mt_format_schedule;
+extern const mt_format mt_format_rmm, mt_format_stalloc, mt_format_minimalloc;
+extern const mt_format mt_format_allocatorsim, mt_format_chrome, mt_format_pprof, mt_format_nsight;
 
 /* ---- for the readers of formats -------------------------------------------------------------- */
 
@@ -226,6 +256,7 @@ extern const mt_format mt_format_trace, mt_format_mtb, mt_format_recording, mt_f
 /* What every reader's struct begins with. */
 struct mt_reader {
     const mt_format *format;
+    unsigned tells; /* the format's, less what this file turns out not to tell */
     mt_input *in;
     mt_settings settings;
     mt_numbers live; /* ids of live requests */
@@ -244,6 +275,13 @@ mt_status mt_reader_bad(const mt_reader *r, mt_error *err, const char *format, .
 /* Sets item->live of a request (refused when item->id is live already), and of a free. */
 mt_status mt_reader_request(mt_reader *r, mt_item *item, mt_error *err);
 void mt_reader_release(mt_reader *r, mt_item *item);
+
+/* The same for a request or free (item->kind) of an address in one of several spaces of addresses
+ * (devices, processes), each known by its number: sets item->id too. A request of an address that
+ * is live becomes the free that nobody recorded, and *again true: the request is to be made again.
+ * pages is for what this keeps. */
+mt_status mt_reader_address(mt_reader *r, mt_numbers *pages, uint32_t space, uint64_t address,
+                            mt_item *item, bool *again, mt_error *err);
 
 /* Adds an option to the recorded policy: key and the text up to one of stop. Nothing, or -, is
  * none. */

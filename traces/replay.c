@@ -1,6 +1,7 @@
 /* replay.c - see replay.h. */
 #include "traces/replay.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,16 @@ static mt_status ask(mt_replay *r, size_t i, const mt_item *item, mt_error *err)
     }
 }
 
+/* Whether an item is of the device's memory. */
+static bool ours(const mt_replay *r, const mt_item *item) {
+    return !item->host && item->device == r->device;
+}
+
 mt_status mt_replay_item(mt_replay *r, const mt_item *item, mt_error *err) {
+    if (!ours(r, item)) {
+        r->elsewhere += item->kind == MT_ITEM_ALLOC;
+        return MT_OK;
+    }
     if (item->kind == MT_ITEM_ALLOC) {
         MT_TRY(make_room(r, item->live, err));
         r->requests++;
@@ -89,6 +99,11 @@ mt_status mt_replay_all(mt_replay *r, mt_reader *in, bool (*stop)(void), mt_erro
         MT_TRY(mt_reader_next(in, &item, err));
         MT_TRY(mt_replay_item(r, &item, err));
     } while (item.kind != MT_ITEM_END);
+    if (r->requests == 0 && r->elsewhere > 0)
+        return mt_reader_fail(in, item.line, MT_BAD, err,
+                              "no request of device %u in this file, %" PRIu64
+                              " of others or of host memory",
+                              r->device, r->elsewhere);
     return r->requests > 0 ? MT_OK
                            : mt_reader_fail(in, item.line, MT_BAD, err, "no request in this file");
 }

@@ -20,8 +20,10 @@ typedef struct mt_replay {
     mt_refused *refused; /* [n] */
     mt_mem *mem;         /* [room][n] by live number; no memory where it was refused */
     size_t room;
+    uint32_t device; /* whose items are asked for; 0 at first */
     uint64_t requests;
-    uint64_t unknown; /* frees and uses of what was requested before the recording began */
+    uint64_t elsewhere; /* requests of host memory and of other devices, passed over */
+    uint64_t unknown;   /* frees and uses of what was requested before the recording began */
 } mt_replay;
 
 /* The allocators must outlive the replay. */

@@ -14,4 +14,17 @@ mt_fuzz_target mt_fuzz_pickle;   /* base/pickle.h, with globals allowed */
 mt_fuzz_target mt_fuzz_snapshot; /* explain: a snapshot, as text and as JSON */
 mt_fuzz_target mt_fuzz_oom;      /* explain: an out-of-memory message */
 
+/* replay of a file of that format: traces/read_NAME.c */
+mt_fuzz_target mt_fuzz_rmm;
+mt_fuzz_target mt_fuzz_stalloc;
+mt_fuzz_target mt_fuzz_minimalloc;
+mt_fuzz_target mt_fuzz_allocatorsim;
+mt_fuzz_target mt_fuzz_chrome;
+mt_fuzz_target mt_fuzz_pprof;
+mt_fuzz_target mt_fuzz_nsight;
+mt_fuzz_target mt_fuzz_trace;
+mt_fuzz_target mt_fuzz_mtb;
+mt_fuzz_target mt_fuzz_schedule;
+mt_fuzz_target mt_fuzz_recording;
+
 #endif

@@ -1,0 +1,4 @@
+/* mtb.c - see targets.h. */
+#include "tests/fuzz/reading.h"
+
+MT_FUZZ_FORMAT(mtb)

@@ -1,0 +1,4 @@
+/* recording.c - see targets.h. */
+#include "tests/fuzz/reading.h"
+
+MT_FUZZ_FORMAT(recording)

@@ -1,0 +1,4 @@
+/* rmm.c - see targets.h. */
+#include "tests/fuzz/reading.h"
+
+MT_FUZZ_FORMAT(rmm)

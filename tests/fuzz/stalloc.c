@@ -1,0 +1,4 @@
+/* stalloc.c - see targets.h. */
+#include "tests/fuzz/reading.h"
+
+MT_FUZZ_FORMAT(stalloc)

@@ -1,0 +1,4 @@
+/* trace.c - see targets.h. */
+#include "tests/fuzz/reading.h"
+
+MT_FUZZ_FORMAT(trace)
