@@ -6,14 +6,17 @@
  * addresses. */
 #include "alloc/source.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define HUGE_PAGE (2 * MT_MIB)
 
-static mt_status refused(const char *what, uint64_t bytes, mt_error *err) {
-    return mt_fail(err, MT_NO_MEMORY, "host: the system refused %s of %" PRIu64 " bytes", what,
-                   bytes);
+/* The capacity would hold it: it is the machine that fails. */
+static mt_status refused(uint64_t bytes, mt_error *err) {
+    return mt_fail(err, MT_FAILED, "the host refused %" PRIu64 " bytes: %s (see ulimit -v)", bytes,
+                   strerror(errno));
 }
 
 /* Maps bytes at a multiple of HUGE_PAGE: maps more and cuts the ends off. NULL when refused. */
@@ -38,7 +41,7 @@ static mt_status host_take(mt_source *s, uint64_t bytes, void **ptr, mt_error *e
     *ptr = map_aligned(pages, PROT_READ | PROT_WRITE);
     if (*ptr == NULL) {
         mt_source_uncount(s, bytes);
-        return refused("a segment", bytes, err);
+        return refused(bytes, err);
     }
     if (pages >= HUGE_PAGE)
         madvise(*ptr, pages, MADV_HUGEPAGE);
@@ -53,7 +56,7 @@ static void host_give(mt_source *s, void *ptr, uint64_t bytes) {
 static mt_status host_reserve(mt_source *s, uint64_t bytes, void **base, mt_error *err) {
     (void)s;
     *base = map_aligned(bytes, PROT_NONE);
-    return *base != NULL ? MT_OK : refused("a range", bytes, err);
+    return *base != NULL ? MT_OK : refused(bytes, err);
 }
 
 static mt_status host_map(mt_source *s, void *base, uint64_t offset, uint64_t bytes,
@@ -62,7 +65,7 @@ static mt_status host_map(mt_source *s, void *base, uint64_t offset, uint64_t by
     MT_TRY(mt_source_count(s, bytes, err));
     if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
         mt_source_uncount(s, bytes);
-        return refused("a mapping", bytes, err);
+        return refused(bytes, err);
     }
     madvise(at, bytes, MADV_HUGEPAGE);
     return MT_OK;

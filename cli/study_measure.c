@@ -34,11 +34,12 @@ static double median(double *x, uint32_t n) {
 
 /* ---- peaks ----------------------------------------------------------------------------------- */
 
-/* Memory for the peaks: as much as the device spares, written once so that it is there. */
+/* Memory for the peaks: as much as the device and the host spare, written once so that it is
+ * there. */
 static mt_status take_room(study *st, mt_error *err) {
     mt_status status = MT_NO_MEMORY;
     mt_live_info info;
-    for (uint64_t bytes = MOST_ROOM; status == MT_NO_MEMORY && bytes >= LEAST_ROOM; bytes /= 2) {
+    for (uint64_t bytes = MOST_ROOM; status != MT_OK && bytes >= LEAST_ROOM; bytes /= 2) {
         mt_request r = { .bytes = bytes, .tag = MT_OTHER, .layer = -1 };
         status = mt_alloc_get(st->s.alloc, &r, &st->room, err);
         st->room_bytes = bytes;

@@ -98,4 +98,19 @@ limited sweep --quiet --policy jemalloc --ctx 128 --threads 1
 limited --backend none --quiet --ctx 128
 limited replay "$dir/run.trace" --policy torch,direct
 limited predict --ctx 5
+
+small="--layers 2 --heads 2 --width 64 --vocab 50257"
+for what in "--policy torch" "--policy torch,expandable_segments:True" "--policy bfc" \
+    "--policy block:2MiB" "--policy direct"; do
+    for call in "--ctx 8 --threads 1" "--ctx 8 --threads 1 --quiet"; do
+        begin "the host refuses what the device would hold: $call $what"
+        command="ulimit -v; $MEMTRACE --backend cpu --model gpt2-xl $call $what"
+        (ulimit -v 1500000 && exec "$MEMTRACE" --backend cpu --model gpt2-xl $call $what) >"$out" 2>"$err"
+        status=$?
+        want ended 4
+        want has "$err" "the host refused "
+        want has "$err" "Cannot allocate memory"
+    done
+    want one_message
+done
 finish
