@@ -76,17 +76,16 @@ static const char *form_names(char text[static 200]) {
 
 static void check(struct argp_state *state, void *input) {
     convert_options *o = input;
-    char names[200], shown[CLI_SHOWN];
+    char names[200];
     cli_check_reading(state, &o->reading);
     if (o->to != NULL && form_of(o) == NULL)
-        argp_error(state, "--to %s: expected one of %s", cli_shown(shown, o->to),
-                   form_names(names));
+        cli_usage_error(state, "--to %s: expected one of %s", o->to, form_names(names));
     if (form_of(o) == NULL)
-        argp_error(state, "expected --to FORM or -o OUT with the ending of one: %s",
-                   form_names(names));
+        cli_usage_error(state, "expected --to FORM or -o OUT with the ending of one: %s",
+                        form_names(names));
     if (o->from_step != NOT_GIVEN && o->from_step > o->to_step)
-        argp_error(state, "--from-step %" PRIu64 " is after --to-step %" PRIu64, o->from_step,
-                   o->to_step);
+        cli_usage_error(state, "--from-step %" PRIu64 " is after --to-step %" PRIu64, o->from_step,
+                        o->to_step);
 }
 
 static void list_forms(FILE *out) {

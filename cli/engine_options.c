@@ -119,8 +119,8 @@ void cli_check_engine(struct argp_state *state, const cli_options *o) {
     int prompts = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->prompt_ids != NULL) +
                   (o->prompt_tokens > 0);
     if (prompts > 1)
-        argp_error(state, "give one prompt: --prompt, --prompt-file, --prompt-ids or "
-                          "--prompt-tokens");
+        cli_usage_error(state, "give one prompt: --prompt, --prompt-file, --prompt-ids or "
+                               "--prompt-tokens");
     if (o->trace_time && o->trace == NULL)
-        argp_error(state, "--trace-time needs --trace FILE");
+        cli_usage_error(state, "--trace-time needs --trace FILE");
 }

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,33 +64,44 @@ static const char *listed(const char *words, char *text, size_t capacity) {
     return text;
 }
 
+void cli_usage_error(const struct argp_state *state, const char *format, ...) {
+    char text[9000];
+    mt_error err;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    mt_fail(&err, MT_BAD, "%s", text);
+    fprintf(stderr, "%s: %s\nTry `%s --help' or `%s --usage' for more information.\n", state->name,
+            err.text, state->name, state->name);
+    exit(MT_BAD);
+}
+
 static void read_word(struct argp_state *state, const cli_option *o, const char *arg,
                       unsigned *out) {
-    char word[32], list[128], shown[CLI_SHOWN];
+    char word[32], list[128];
     for (unsigned i = 0; cli_word(o->arg, i, word, sizeof word); i++)
         if (strcmp(arg, word) == 0) {
             *out = (unsigned)o->least + i;
             return;
         }
-    argp_error(state, "--%s %s: expected %s", o->name, cli_shown(shown, arg),
-               listed(o->arg, list, sizeof list));
+    cli_usage_error(state, "--%s %s: expected %s", o->name, arg, listed(o->arg, list, sizeof list));
 }
 
 static void read_number(struct argp_state *state, const cli_option *o, const char *arg,
                         uint64_t *out) {
-    char shown[CLI_SHOWN];
     if (!mt_parse_u64(arg, o->least, o->most, out))
-        argp_error(state, "--%s %s: expected an integer from %" PRIu64 " to %" PRIu64, o->name,
-                   cli_shown(shown, arg), o->least, o->most);
+        cli_usage_error(state, "--%s %s: expected an integer from %" PRIu64 " to %" PRIu64, o->name,
+                        arg, o->least, o->most);
 }
 
 static void read_size(struct argp_state *state, const cli_option *o, const char *arg,
                       uint64_t *out) {
-    char shown[CLI_SHOWN], least[32], most[32];
+    char least[32], most[32];
     if (!mt_parse_size(arg, out) || *out < o->least || *out > o->most)
-        argp_error(state, "--%s %s: expected a size in whole bytes from %s to %s", o->name,
-                   cli_shown(shown, arg), cli_size_text(least, sizeof least, o->least),
-                   cli_size_text(most, sizeof most, o->most));
+        cli_usage_error(state, "--%s %s: expected a size in whole bytes from %s to %s", o->name,
+                        arg, cli_size_text(least, sizeof least, o->least),
+                        cli_size_text(most, sizeof most, o->most));
 }
 
 static void read_value(struct argp_state *state, const cli_option *o, const char *arg, void *out) {
@@ -111,7 +123,7 @@ static void read_value(struct argp_state *state, const cli_option *o, const char
         read_word(state, o, arg, out);
         break;
     case CLI_FOREIGN:
-        argp_error(state, "--%s: %s", o->name, o->help);
+        cli_usage_error(state, "--%s: %s", o->name, o->help);
         break;
     case CLI_GROUP:
     case CLI_FILES:
@@ -135,15 +147,14 @@ static bool like_option(const char *arg) {
 
 /* getopt takes whatever comes next as a value, the next option too. */
 static void refuse_option_as_value(struct argp_state *state, const cli_option *o, const char *arg) {
-    char shown[CLI_SHOWN], list[128];
+    char list[128];
     if (arg == NULL || arg != state->argv[state->next - 1] || !like_option(arg))
         return;
-    cli_shown(shown, arg);
     if (o->kind == CLI_WORD)
-        argp_error(state, "--%s: expected %s, not the option %s", o->name,
-                   listed(o->arg, list, sizeof list), shown);
-    argp_error(state, "--%s: expected %s, not the option %s (--%s=%s if that is the value)",
-               o->name, o->arg, shown, o->name, shown);
+        cli_usage_error(state, "--%s: expected %s, not the option %s", o->name,
+                        listed(o->arg, list, sizeof list), arg);
+    cli_usage_error(state, "--%s: expected %s, not the option %s (--%s=%s if that is the value)",
+                    o->name, o->arg, arg, o->name, arg);
 }
 
 static error_t take_option(parsing *p, int key, char *arg, struct argp_state *state) {
@@ -158,17 +169,16 @@ static error_t take_option(parsing *p, int key, char *arg, struct argp_state *st
 }
 
 static error_t take_files(parsing *p, struct argp_state *state, int count) {
-    char shown[CLI_SHOWN];
     const cli_option *o = p->files;
     if (o == NULL && count > 0)
-        argp_error(state, "unexpected argument '%s'%s", cli_shown(shown, state->argv[state->next]),
-                   p->usage->hint != NULL ? p->usage->hint : "");
+        cli_usage_error(state, "unexpected argument '%s'%s", state->argv[state->next],
+                        p->usage->hint != NULL ? p->usage->hint : "");
     if (o == NULL)
         return 0;
     if ((uint64_t)count < o->least)
-        argp_error(state, "expected a %s", o->name);
+        cli_usage_error(state, "expected a %s", o->name);
     if ((uint64_t)count > o->most)
-        argp_error(state, "expected one %s", o->name);
+        cli_usage_error(state, "expected one %s", o->name);
     *p->files_field = (cli_files){ state->argv + state->next, count };
     return 0;
 }

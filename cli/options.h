@@ -65,6 +65,10 @@ typedef struct cli_usage {
  * error too: --trace --quiet writes no file --quiet, --trace=--quiet does. */
 void cli_parse(const cli_usage *usage, int argc, char **argv, void *input);
 
+/* A usage error: one printable line, where to find help, and the end with status 2. */
+void cli_usage_error(const struct argp_state *state, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+
 /* Writes a size exactly, in the largest unit that divides it ("64KiB", "1000"); returns text. */
 char *cli_size_text(char *text, size_t capacity, uint64_t bytes);
 

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -24,10 +23,14 @@
 #include <unistd.h>
 
 #include "cli/place.h"
+#include "base/descriptor.h"
+#include "base/input.h"
 #include "base/output.h"
 #include "base/text.h"
 
 #define MOST_WORDS 32 /* of a script's command line; no chart takes so many */
+#define SHOWS      256
+#define LINE_MOST  ((size_t)4096)
 
 typedef struct plot_options {
     cli_files words; /* KIND, the files, OUT */
@@ -49,23 +52,29 @@ static mt_status find_folder(char *folder, mt_error *err) {
     return MT_OK;
 }
 
-/* Reads what script name of folder shows into text; false when it is no chart. */
-static bool read_chart(const char *folder, const char *name, char *text, size_t room) {
-    char path[PATH_MAX], called[64], line[256];
+/* Reads what script name of folder shows into text, which is left empty when it is no chart. */
+static mt_status read_chart(const char *folder, const char *name, char text[SHOWS], mt_error *err) {
+    char path[PATH_MAX], called[64];
+    mt_input *in;
+    mt_line line = { 0 };
+    text[0] = '\0';
     snprintf(path, sizeof path, "%s/%s.gp", folder, name);
-    snprintf(called, sizeof called, "#     memtrace plot %s ", name);
-    FILE *f = fopen(path, "r");
-    if (f == NULL)
-        return false;
-    char *shows = fgets(text, (int)room, f) != NULL ? strstr(text, " - ") : NULL;
-    bool chart = shows != NULL && fgets(line, sizeof line, f) != NULL &&
-                 fgets(line, sizeof line, f) != NULL && strncmp(line, called, strlen(called)) == 0;
-    fclose(f);
-    if (chart) {
-        memmove(text, shows + 3, strlen(shows + 3) + 1);
-        text[strcspn(text, ".\n")] = '\0';
+    int n = snprintf(called, sizeof called, "#     memtrace plot %s ", name);
+    mt_status status = mt_input_open(&in, path, MT_INPUT_ANY, err);
+    for (int i = 0; status == MT_OK && i < 3; i++) {
+        status = mt_input_line(in, LINE_MOST, &line, err);
+        const char *shows =
+            status == MT_OK && i == 0 && line.text != NULL ? strstr(line.text, " - ") : NULL;
+        if (shows != NULL)
+            snprintf(text, SHOWS, "%.*s", (int)strcspn(shows + 3, "."), shows + 3);
+        if (status == MT_OK && line.text == NULL)
+            break;
     }
-    return chart;
+    if (line.text == NULL || strncmp(line.text, called, (size_t)n) != 0)
+        text[0] = '\0';
+    if (status == MT_OK || in != NULL)
+        mt_input_close(in);
+    return status == MT_BAD ? MT_OK : status;
 }
 
 /* Sorts by what stands before the ending. */
@@ -80,21 +89,23 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
 static mt_status each_chart(const char *folder, void (*each)(void *, const char *, const char *),
                             void *context, mt_error *err) {
     struct dirent **entries;
+    mt_status status = MT_OK;
     int n = scandir(folder, &entries, NULL, by_name);
     if (n < 0)
         return mt_fail(err, MT_FAILED, "cannot read the charts' folder %.300s: %s", folder,
                        strerror(errno));
     for (int i = 0; i < n; i++) {
-        char *name = entries[i]->d_name, *dot = strrchr(name, '.'), shows[256];
-        if (dot != NULL && strcmp(dot, ".gp") == 0) {
+        char *name = entries[i]->d_name, *dot = strrchr(name, '.'), shows[SHOWS] = "";
+        if (status == MT_OK && dot != NULL && strcmp(dot, ".gp") == 0) {
             *dot = '\0';
-            if (read_chart(folder, name, shows, sizeof shows))
-                each(context, name, shows);
+            status = read_chart(folder, name, shows, err);
         }
+        if (shows[0] != '\0')
+            each(context, name, shows);
         free(entries[i]);
     }
     free(entries);
-    return MT_OK;
+    return status;
 }
 
 static void print_chart(void *context, const char *name, const char *shows) {
@@ -109,9 +120,9 @@ static void join_name(void *context, const char *name, const char *shows) {
 }
 
 static mt_status no_chart(const char *folder, const char *kind, mt_error *err) {
-    char known[300] = "", shown[CLI_SHOWN];
+    char known[300] = "";
     MT_TRY(each_chart(folder, join_name, known, err));
-    return mt_fail(err, MT_BAD, "unknown chart %s; known: %s", cli_shown(shown, kind), known);
+    return mt_fail(err, MT_BAD, "unknown chart %s; known: %s", kind, known);
 }
 
 /* ---- gnuplot --------------------------------------------------------------------------------- */
@@ -119,17 +130,10 @@ static mt_status no_chart(const char *folder, const char *kind, mt_error *err) {
 /* Copies what comes from fd to out; true at its end, false when an interrupt came first. */
 static bool copy_picture(int fd, mt_output *out) {
     char data[65536];
-    struct pollfd p = { .fd = fd, .events = POLLIN };
-    for (;;) {
-        if (poll(&p, 1, -1) < 0 && cli_interrupted())
-            return false;
-        if (p.revents == 0)
-            continue;
-        ssize_t n = read(fd, data, sizeof data);
-        if (n <= 0)
-            return n == 0;
+    ssize_t n;
+    while ((n = mt_read(fd, data, sizeof data)) > 0)
         mt_output_write(out, data, (size_t)n);
-    }
+    return n == 0;
 }
 
 /* Starts gnuplot on argv, its output to the pipe's end and its messages to log. */
@@ -232,11 +236,10 @@ static const char *standard_output(const char *out) {
 
 /* Draws script to path, with the files in words[1] ... words[n]. */
 static mt_status draw_to(const char *path, char *script, char **words, int n, mt_error *err) {
-    char *argv[MOST_WORDS] = { "gnuplot", "-d", "-c", script }, shown[CLI_SHOWN];
+    char *argv[MOST_WORDS] = { "gnuplot", "-d", "-c", script };
     const char *drawn = standard_output(path);
     if (drawn == NULL)
-        return mt_fail(err, MT_BAD, "%s: the name of a chart ends in .png, .svg or .pdf",
-                       cli_shown(shown, path));
+        return mt_fail(err, MT_BAD, "%s: the name of a chart ends in .png, .svg or .pdf", path);
     if (n > MOST_WORDS - 6)
         return mt_fail(err, MT_BAD, "%d files are more than any chart takes", n);
     for (int i = 1; i <= n; i++)
@@ -253,12 +256,14 @@ static mt_status draw_to(const char *path, char *script, char **words, int n, mt
 }
 
 static mt_status plot(const plot_options *o, mt_error *err) {
-    char folder[PATH_MAX], script[PATH_MAX], shows[256], **words = o->words.path;
+    char folder[PATH_MAX], script[PATH_MAX], shows[SHOWS] = "", **words = o->words.path;
     int n = o->words.count;
     MT_TRY(find_folder(folder, err));
     if (o->list)
         return each_chart(folder, print_chart, stdout, err);
-    if (strchr(words[0], '/') != NULL || !read_chart(folder, words[0], shows, sizeof shows))
+    if (strchr(words[0], '/') == NULL)
+        MT_TRY(read_chart(folder, words[0], shows, err));
+    if (shows[0] == '\0')
         return no_chart(folder, words[0], err);
     snprintf(script, sizeof script, "%.*s/%.40s.gp", PATH_MAX - 64, folder, words[0]);
     return draw_to(words[n - 1], script, words, n - 2, err);
@@ -286,7 +291,7 @@ static const cli_option rows[] = {
 static void check(struct argp_state *state, void *input) {
     plot_options *o = input;
     if (!o->list && o->words.count < 3)
-        argp_error(state, "expected KIND FILE... OUT (memtrace plot --list names the kinds)");
+        cli_usage_error(state, "expected KIND FILE... OUT (memtrace plot --list names the kinds)");
 }
 
 static const cli_usage usage = { .doc = doc, .table = { { rows, 0 } }, .check = check };

@@ -95,9 +95,9 @@ static const cli_option rows[] = {
 static void check(struct argp_state *state, void *input) {
     const predict_options *o = input;
     if (o->contexts != NULL && o->ctx > 0)
-        argp_error(state, "--ctx or --contexts, not both");
+        cli_usage_error(state, "--ctx or --contexts, not both");
     if (o->contexts != NULL && o->cache != MT_CACHE_NONE)
-        argp_error(state, "--contexts goes with --cache none only");
+        cli_usage_error(state, "--contexts goes with --cache none only");
 }
 
 static const cli_usage usage = {

@@ -77,13 +77,14 @@ static void check(struct argp_state *state, void *input) {
     char size[32];
     cli_check_reading(state, &o->reading);
     if ((o->granularity & (o->granularity - 1)) != 0)
-        argp_error(state, "--granularity %s: expected a power of two",
-                   cli_size_text(size, sizeof size, o->granularity));
+        cli_usage_error(state, "--granularity %s: expected a power of two",
+                        cli_size_text(size, sizeof size, o->granularity));
     if (o->check && (o->policy || o->summary || o->optimum))
-        argp_error(state, "--check takes its policy from each file: no --policy, no --summary, "
-                          "no --optimum");
+        cli_usage_error(state,
+                        "--check takes its policy from each file: no --policy, no --summary, "
+                        "no --optimum");
     if (!o->check && o->files.count > 1)
-        argp_error(state, "expected one FILE");
+        cli_usage_error(state, "expected one FILE");
 }
 
 static void lists(FILE *out) {

@@ -67,7 +67,7 @@ static void check(struct argp_state *state, void *input) {
     const run_options *o = input;
     cli_check_engine(state, &o->engine);
     if (o->csv && o->engine.json)
-        argp_error(state, "--csv or --json, not both");
+        cli_usage_error(state, "--csv or --json, not both");
 }
 
 static const cli_usage usage = {

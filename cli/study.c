@@ -71,13 +71,15 @@ static const cli_option rows[] = {
 /* Options of run that mean nothing here. */
 static void refuse(struct argp_state *state, const cli_options *o) {
     if (o->prompt || o->prompt_file || o->prompt_ids)
-        argp_error(state, "study feeds seeded ids: --prompt-tokens is the prompt of its totals");
+        cli_usage_error(state,
+                        "study feeds seeded ids: --prompt-tokens is the prompt of its totals");
     if (o->graph)
-        argp_error(state, "study measures a CUDA graph by itself where the device can record one");
+        cli_usage_error(state,
+                        "study measures a CUDA graph by itself where the device can record one");
     const mt_kv_traits *kv = o->kv != NULL ? mt_kv_find(o->kv) : NULL;
     if (kv != NULL && kv->uncached)
-        argp_error(state, "--kv %s has no cached step; study measures the uncached one anyway",
-                   kv->name);
+        cli_usage_error(state, "--kv %s has no cached step; study measures the uncached one anyway",
+                        kv->name);
 }
 
 static void check(struct argp_state *state, void *input) {
@@ -114,7 +116,6 @@ static void tidy(study *st, uint32_t most) {
 static mt_status read_contexts(study *st, const char *text, mt_error *err) {
     cli_list l = { 0 };
     uint32_t positions = st->s.config.positions;
-    char shown[CLI_SHOWN];
     mt_status status =
         cli_list_read(&l, "contexts", text != NULL ? text : DEFAULT_CONTEXTS, NULL, err);
     if (status == MT_OK && l.count > CONTEXTS_MOST)
@@ -125,7 +126,7 @@ static mt_status read_contexts(study *st, const char *text, mt_error *err) {
         uint64_t context = 0;
         if (!mt_parse_u64(l.value[i], 1, text != NULL ? positions : UINT32_MAX, &context))
             status = mt_fail(err, MT_BAD, "--contexts %s: expected numbers from 1 to %u",
-                             cli_shown(shown, l.value[i]), positions);
+                             l.value[i], positions);
         st->contexts[st->count++] = (uint32_t)context;
     }
     cli_list_free(&l);

@@ -108,7 +108,7 @@ static const char *axis_name(int axis) {
 static void check(struct argp_state *state, void *input) {
     const sweep_options *o = input;
     if (o->csv && o->json)
-        argp_error(state, "--csv or --json, not both");
+        cli_usage_error(state, "--csv or --json, not both");
 }
 
 static const cli_option heading[] = {

@@ -36,7 +36,7 @@ static const cli_option rows[] = {
 
 static void check(struct argp_state *state, void *input) {
     if (((tokenize_options *)input)->model == NULL)
-        argp_error(state, "--model DIR is needed: the folder of vocab.json and merges.txt");
+        cli_usage_error(state, "--model DIR is needed: the folder of vocab.json and merges.txt");
 }
 
 static const cli_usage usage = { .doc = doc,

@@ -53,9 +53,9 @@ static void check(struct argp_state *state, void *input) {
     cli_check_engine(state, &o->engine);
     const mt_kv_traits *kv = o->engine.kv != NULL ? mt_kv_find(o->engine.kv) : NULL;
     if (kv != NULL && kv->uncached)
-        argp_error(state, "--kv %s has no cache to verify", kv->name);
+        cli_usage_error(state, "--kv %s has no cache to verify", kv->name);
     if (o->fault && o->rerun)
-        argp_error(state, "--fault goes without --rerun");
+        cli_usage_error(state, "--fault goes without --rerun");
 }
 
 static const cli_usage usage = {

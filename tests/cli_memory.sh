@@ -65,6 +65,7 @@ fails -s explain "$here/snapshots/events-2.15-expandable.pkl" --at peak
 fails -j explain "$here/snapshots/events-2.15.pkl" --json
 fails -s explain "$dir/packed.gz"
 fails -s explain "$dir/oom.txt"
+fails "" plot --list
 fails "" sweep --ctx 2,3 --kv concat,static --quiet --threads 1
 fails -j sweep --ctx 2 --kv concat --quiet --threads 1 --json
 fails "-t -n 12" study --contexts 2 $small --positions 8 --capacity 72MiB --threads 1 --quiet --profile out.json

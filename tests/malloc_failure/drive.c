@@ -273,7 +273,10 @@ int main(int argc, char **argv) {
     snprintf(out_path, sizeof out_path, "%s.out", folder);
     snprintf(err_path, sizeof err_path, "%s.err", folder);
     snprintf(report_path, sizeof report_path, "%s.report", folder);
+    unlink(report_path);
     result whole = run("MALLOC_REPORT", report_path);
+    if (whole.status >= 126)
+        die(command[0]);
     text report = read_file(report_path);
     unsigned count = named(report.at), tried = 0;
     unsigned wrong = try_all(report.at, count, &whole, &tried);
