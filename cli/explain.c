@@ -99,10 +99,11 @@ static void check(struct argp_state *state, void *input) {
     mt_explain_options parsed;
     char shown[CLI_SHOWN];
     if (!read_moment(o->at, &parsed))
-        argp_error(state, "--at %s: expected peak, end, the number of an event, or a time (2.5s)",
-                   cli_shown(shown, o->at));
+        cli_usage_error(state,
+                        "--at %s: expected peak, end, the number of an event, or a time (2.5s)",
+                        cli_shown(shown, o->at));
     if (o->files.count == 0 && isatty(STDIN_FILENO))
-        argp_error(state, "expected a FILE, or text on standard input");
+        cli_usage_error(state, "expected a FILE, or text on standard input");
 }
 
 static const cli_usage usage = { .doc = doc, .table = { { rows, 0 } }, .check = check };
