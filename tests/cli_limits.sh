@@ -301,9 +301,9 @@ done
 
 # ---- commands that are not there -------------------------------------------------------------------
 
-for wrong in generat RUN r halp; do
-    refused "memtrace $wrong" 2 "unknown command '$wrong'; known: run, generate, tokenize, " $wrong
-    refused "memtrace help $wrong" 2 "unknown command '$wrong'; known: run, " help $wrong
+for unknown in generat RUN r halp; do
+    refused "memtrace $unknown" 2 "unknown command '$wrong'; known: run, generate, tokenize, " $wrong
+    refused "memtrace help $unknown" 2 "unknown command '$wrong'; known: run, " help $wrong
 done
 
 finish
