@@ -302,8 +302,8 @@ done
 # ---- commands that are not there -------------------------------------------------------------------
 
 for unknown in generat RUN r halp; do
-    refused "memtrace $unknown" 2 "unknown command '$wrong'; known: run, generate, tokenize, " $wrong
-    refused "memtrace help $unknown" 2 "unknown command '$wrong'; known: run, " help $wrong
+    refused "memtrace $unknown" 2 "unknown command '$unknown'; known: run, generate, tokenize, " $unknown
+    refused "memtrace help $unknown" 2 "unknown command '$unknown'; known: run, " help $unknown
 done
 
 finish
