@@ -56,6 +56,9 @@ fails "" replay "$dir/run.trace" --policy torch,block:2MiB,direct,bfc,jemalloc -
 fails -m replay "$dir/run.trace" --summary stats
 fails -s replay --check "$here/torch-2.15/edges--default.tsv.gz"
 fails -s replay --check "$here/gpt2-2.15/schedule-gpt2-static-sdpa.txt.gz"
+for format in rmm stalloc minimalloc allocatorsim chrome pprof nsight; do
+    fails "" replay "$(realpath tests/fuzz/corpus/$format/sample)"
+done
 fails "" convert "$dir/run.trace" -q -o out.mtb
 fails "" convert "$dir/run.mtb" -q -o out.massif
 fails "" convert "$dir/run.mtb" -q --from-step 1 -o out.json

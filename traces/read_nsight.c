@@ -105,7 +105,7 @@ static mt_status fail(const nsight *x, int code, mt_error *err) {
                        : (kind == SQLITE_NOMEM && !damaged) || kind == SQLITE_FULL ? MT_FAILED
                                                                                    : MT_BAD;
     return mt_fail(err, status, "%s: cannot be read as a database: %s", mt_input_name(x->base.in),
-                   damaged         ? "an absurd length"
+                   damaged         ? "out of memory, or a damaged length in it"
                    : x->db != NULL ? sqlite3_errmsg(x->db)
                                    : sqlite3_errstr(code));
 }

@@ -13,13 +13,13 @@
 
 #define ITEMS_MOST (1 << 21)
 
-/* A request has bytes and an id that is not live; a free of what is live names it. */
+/* A request has bytes and an id that is not live; a free names what is live, or nothing. */
 static inline void hold_to_it(mt_numbers *live, const mt_item *item) {
     if (item->kind == MT_ITEM_ALLOC) {
         if (item->bytes == 0 || mt_numbers_find(live, item->id) != MT_NO_NUMBER ||
             mt_numbers_take(live, item->id) != item->live)
             abort();
-    } else if (item->kind == MT_ITEM_FREE) {
+    } else if (item->kind == MT_ITEM_FREE && item->live != MT_NO_LIVE) {
         if (mt_numbers_drop(live, item->id) != item->live)
             abort();
     }
