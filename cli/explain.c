@@ -97,11 +97,9 @@ static bool read_moment(const char *text, mt_explain_options *out) {
 static void check(struct argp_state *state, void *input) {
     const explain_options *o = input;
     mt_explain_options parsed;
-    char shown[CLI_SHOWN];
     if (!read_moment(o->at, &parsed))
-        cli_usage_error(state,
-                        "--at %s: expected peak, end, the number of an event, or a time (2.5s)",
-                        cli_shown(shown, o->at));
+        cli_usage_error(
+            state, "--at %s: expected peak, end, the number of an event, or a time (2.5s)", o->at);
     if (o->files.count == 0 && isatty(STDIN_FILENO))
         cli_usage_error(state, "expected a FILE, or text on standard input");
 }

@@ -11,10 +11,8 @@ const cli_option cli_reading_rows[] = {
 };
 
 void cli_check_reading(struct argp_state *state, cli_reading *r) {
-    char shown[CLI_SHOWN];
     if (r->from != NULL && (r->how.format = mt_format_find(r->from)) == NULL)
-        cli_usage_error(state, "--from %s: no such format, --help lists them",
-                        cli_shown(shown, r->from));
+        cli_usage_error(state, "--from %s: no such format, --help lists them", r->from);
 }
 
 void cli_list_formats(FILE *out) {
