@@ -36,8 +36,8 @@ want has "$out" "reserved_bytes.all.current $(echo "$last" | cut -d ' ' -f 13)"
 run replay "$dir/run.trace"
 rows "$out" >"$dir/rows"
 begin "standard input, under both its names, packed too"
-for name in - /dev/stdin; do
-    gzip -c "$dir/run.trace" | "$MEMTRACE" replay $name >"$out" 2>"$err"
+for file in - /dev/stdin; do
+    gzip -c "$dir/run.trace" | "$MEMTRACE" replay $file >"$out" 2>"$err"
     want is "$(rows "$out")" "$(cat "$dir/rows")"
     want empty "$err"
 done
