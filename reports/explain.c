@@ -101,10 +101,11 @@ static mt_status add_segments(mt_explain *x, mt_error *err) {
         d->segments++;
         d->blocks += g->blocks;
     }
-    for (size_t i = 0; i < x->snapshot->host.count; i++) {
-        x->host_segments++;
+    x->host_segments = x->snapshot->host.count;
+    for (size_t i = 0; i < x->snapshot->host.count; i++)
         x->host_bytes += x->snapshot->host.at[i].total;
-    }
+    for (size_t i = 0; i < x->snapshot->lists.count; i++)
+        x->host_events += x->snapshot->lists.at[i].host ? x->snapshot->lists.at[i].events : 0;
     return MT_OK;
 }
 

@@ -80,8 +80,8 @@ typedef struct mt_explain {
     mt_explain_options options;
     const mt_snapshot *snapshot;
     MT_ARRAY(mt_explain_list) lists;
-    MT_ARRAY(mt_explain_device) devices; /* those with segments or events, by number */
-    uint64_t host_segments, host_bytes;  /* pinned host memory: no part of any device */
+    MT_ARRAY(mt_explain_device) devices;             /* those with segments or events, by number */
+    uint64_t host_segments, host_bytes, host_events; /* pinned host memory: of no device */
     mt_source *source;
     mt_alloc *rules; /* how the snapshot's allocator rounds */
 

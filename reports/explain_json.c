@@ -271,5 +271,6 @@ void mt_explain_json(const mt_explain *x, mt_json *j) {
     mt_json_begin_object(j, "host");
     mt_json_unsigned(j, "segments", x->host_segments);
     mt_json_unsigned(j, "reserved", x->host_bytes);
+    mt_json_unsigned(j, "events", x->host_events);
     mt_json_end(j);
 }

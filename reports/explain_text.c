@@ -382,7 +382,12 @@ static void remedy(const page *p, const mt_explain_refusal *r) {
     uint64_t left = r->event->address != MT_SNAPSHOT_NONE ? r->event->address : 0;
     uint64_t inside = r->fitting, size = r->event->size;
     char text[32];
-    if (inside + left >= size)
+    if (inside + left >= size && p->x->snapshot->settings.expandable)
+        fprintf(p->out,
+                "  %" PRIu64 " bytes lie free where it looked, in pieces between live blocks: "
+                "free or move what is between them\n",
+                inside);
+    else if (inside + left >= size)
         fprintf(p->out,
                 "  would fit with expandable_segments:True: %" PRIu64 " bytes lie free in "
                 "pieces where it looked, and the device has the rest\n",
@@ -481,7 +486,9 @@ void mt_explain_print(const mt_explain *x, const char *file, FILE *out) {
     settings(x, out);
     for (size_t i = 0; i < x->devices.count; i++)
         device(&(page){ x, &x->devices.at[i], out });
-    if (x->host_segments > 0)
-        fprintf(out, "\npinned host memory: %" PRIu64 " bytes in %" PRIu64 " segments\n",
-                x->host_bytes, x->host_segments);
+    if (x->host_segments > 0 || x->host_events > 0)
+        fprintf(out,
+                "\npinned host memory, of no device: %" PRIu64 " bytes in %" PRIu64
+                " segments, %" PRIu64 " events\n",
+                x->host_bytes, x->host_segments, x->host_events);
 }

@@ -146,6 +146,11 @@ static void write_snapshot(pickle_writer *p) {
         pickle_end(p);
     }
     pickle_end(p);
+    pickle_text(p, "host_traces");
+    pickle_list(p);
+    event(p, "alloc", BASE, 100, 0);
+    event(p, "free_completed", BASE, 100, 0);
+    pickle_end(p);
     pickle_end(p);
     pickle_stop(p);
 }
@@ -201,6 +206,7 @@ static void test_devices(void **state) {
     assert_int_equal(b->timeline->events, 1 + 3 * 40 + 1 + 1);
     assert_int_equal(r.x.host_segments, 1);
     assert_int_equal(r.x.host_bytes, 4 * MT_MIB);
+    assert_int_equal(r.x.host_events, 2);
     free_report(&r);
 }
 

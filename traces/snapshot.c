@@ -52,6 +52,7 @@
     X(DEVICE_TRACES, "device_traces")                                                              \
     X(EXTERNAL_ANNOTATIONS, "external_annotations")                                                \
     X(HOST_SEGMENTS, "host_segments")                                                              \
+    X(HOST_TRACES, "host_traces")                                                                  \
     X(CONF, "PYTORCH_CUDA_ALLOC_CONF")                                                             \
     X(MAX_SPLIT_SIZE, "max_split_size")                                                            \
     X(GARBAGE_COLLECTION, "garbage_collection_threshold")                                          \
@@ -588,6 +589,19 @@ static mt_status number_lists(reader *r, uint64_t traces, mt_error *err) {
     return MT_OK;
 }
 
+/* host_traces is a list of events, or of lists of them. */
+static void mark_host(reader *r, const mt_pickle_value *v) {
+    if (v == NULL || v->kind != MT_PICKLE_LIST)
+        return;
+    if (v->shape == EVENT_LIST)
+        r->s->lists.at[v->u].host = true;
+    for (uint64_t i = 0; v->shape == TRACES && i < (v->u & 255); i++) {
+        uint32_t list = r->trace_lists.at[(v->u >> 8) + i];
+        if (list != NONE_OPEN)
+            r->s->lists.at[list].host = true;
+    }
+}
+
 static mt_status make_top(reader *r, const fields *f, mt_pickle_value *made, mt_error *err) {
     if (r->top)
         return bad(err, "a second snapshot in one file");
@@ -599,6 +613,7 @@ static mt_status make_top(reader *r, const fields *f, mt_pickle_value *made, mt_
     if (host != MT_SNAPSHOT_NONE)
         r->host = r->ranges.at[host];
     r->s->annotations = made_of(f, EXTERNAL_ANNOTATIONS, OTHER, 0);
+    mark_host(r, f->seen & BIT(HOST_TRACES) ? f->of[HOST_TRACES] : NULL);
     made->shape = TOP;
     return number_lists(r, made_of(f, DEVICE_TRACES, TRACES, 0), err);
 }

@@ -58,6 +58,7 @@ typedef struct mt_snapshot_list {
     MT_ARRAY(uint64_t) count; /* of events by action */
     uint64_t events;
     int64_t device; /* index in device_traces; -1: the list stands elsewhere */
+    bool host;      /* it stands in host_traces */
 } mt_snapshot_list;
 
 /* allocator_settings, as far as they decide where memory goes. */
