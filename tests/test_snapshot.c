@@ -98,20 +98,11 @@ static void record(world *w, mt_action action, uint64_t address, uint64_t size, 
 }
 
 static void on_event(void *context, const mt_event *e) {
-    static const mt_action actions[] = {
-        [MT_EV_ALLOC] = MT_ACTION_ALLOC,
-        [MT_EV_FREE] = MT_ACTION_FREE_COMPLETED,
-        [MT_EV_SEGMENT_ALLOC] = MT_ACTION_SEGMENT_ALLOC,
-        [MT_EV_SEGMENT_FREE] = MT_ACTION_SEGMENT_FREE,
-        [MT_EV_SEGMENT_MAP] = MT_ACTION_SEGMENT_MAP,
-        [MT_EV_SEGMENT_UNMAP] = MT_ACTION_SEGMENT_UNMAP,
-        [MT_EV_OOM] = MT_ACTION_OOM,
-    };
     world *w = context;
     bool block = e->kind == MT_EV_ALLOC || e->kind == MT_EV_FREE;
     if (e->kind == MT_EV_SEGMENT_ALLOC || e->kind == MT_EV_SEGMENT_MAP)
         w->stream[e->segment] = e->stream;
-    record(w, actions[e->kind],
+    record(w, mt_action_of(e->kind),
            e->kind == MT_EV_OOM ? e->offset : address_of(e->segment, e->offset),
            block ? e->requested : e->rounded,
            e->kind == MT_EV_OOM ? e->stream : w->stream[e->segment]);

@@ -76,18 +76,9 @@ static void add_history(check *c, mt_action action, uint32_t segment, uint64_t o
 }
 
 static void on_event(void *context, const mt_event *e) {
-    static const mt_action action[MT_EVENTS] = {
-        [MT_EV_ALLOC] = MT_ACTION_ALLOC,
-        [MT_EV_FREE] = MT_ACTION_FREE_COMPLETED,
-        [MT_EV_SEGMENT_ALLOC] = MT_ACTION_SEGMENT_ALLOC,
-        [MT_EV_SEGMENT_FREE] = MT_ACTION_SEGMENT_FREE,
-        [MT_EV_SEGMENT_MAP] = MT_ACTION_SEGMENT_MAP,
-        [MT_EV_SEGMENT_UNMAP] = MT_ACTION_SEGMENT_UNMAP,
-        [MT_EV_OOM] = MT_ACTION_OOM,
-    };
     bool block = e->kind == MT_EV_ALLOC || e->kind == MT_EV_FREE;
     if (e->kind != MT_EV_MARK)
-        add_history(context, action[e->kind], e->segment, e->offset,
+        add_history(context, mt_action_of(e->kind), e->segment, e->offset,
                     block ? e->requested : e->rounded);
 }
 

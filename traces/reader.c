@@ -11,6 +11,19 @@
 
 #define CAPACITY_MOST (UINT64_C(1) << 50)
 
+mt_action mt_action_of(mt_event_kind kind) {
+    static const mt_action action[MT_EVENTS] = {
+        [MT_EV_ALLOC] = MT_ACTION_ALLOC,
+        [MT_EV_FREE] = MT_ACTION_FREE_COMPLETED,
+        [MT_EV_SEGMENT_ALLOC] = MT_ACTION_SEGMENT_ALLOC,
+        [MT_EV_SEGMENT_FREE] = MT_ACTION_SEGMENT_FREE,
+        [MT_EV_SEGMENT_MAP] = MT_ACTION_SEGMENT_MAP,
+        [MT_EV_SEGMENT_UNMAP] = MT_ACTION_SEGMENT_UNMAP,
+        [MT_EV_OOM] = MT_ACTION_OOM,
+    };
+    return action[kind];
+}
+
 const char *mt_action_name(mt_action action) {
     static const char *const names[MT_ACTIONS] = {
         "alloc",        "free_requested", "free_completed", "segment_alloc",

@@ -109,6 +109,9 @@ typedef struct mt_history {
 
 const char *mt_action_name(mt_action action); /* PyTorch's word: "free_requested" */
 
+/* What the history calls an event of ours; not of a mark, which it does not know. */
+mt_action mt_action_of(mt_event_kind kind);
+
 #define MT_NO_LIVE MT_NO_NUMBER
 
 /* Pointers are good until the next call of mt_reader_next. */

@@ -342,16 +342,20 @@ static mt_status do_segment(const mt_timeline *t, mt_heap *h, const mt_segment_e
     return whole ? mt_heap_add_segment(h, &g, err) : mt_heap_map(h, &g, err);
 }
 
+static mt_heap_segment in_heap(const mt_snapshot_segment *g) {
+    return (mt_heap_segment){ .address = g->address,
+                              .size = g->total,
+                              .stream = g->stream,
+                              .pool = g->pool,
+                              .stack = g->stack,
+                              .large = g->large,
+                              .expandable = g->expandable };
+}
+
 static mt_status add_final_segments(const mt_timeline *t, mt_heap *h, mt_error *err) {
     for (size_t i = 0; i < t->snapshot->segments.count; i++) {
         const mt_snapshot_segment *g = &t->snapshot->segments.at[i];
-        const mt_heap_segment segment = { .address = g->address,
-                                          .size = g->total,
-                                          .stream = g->stream,
-                                          .pool = g->pool,
-                                          .stack = g->stack,
-                                          .large = g->large,
-                                          .expandable = g->expandable };
+        const mt_heap_segment segment = in_heap(g);
         if (g->device == t->device)
             MT_TRY(mt_heap_add_segment(h, &segment, err));
     }
@@ -524,13 +528,7 @@ static mt_status begin(follower *f, mt_error *err) {
     const mt_timeline *t = f->t;
     for (size_t i = 0; i < t->start.segments.count; i++) {
         const mt_snapshot_segment *g = &t->start.segments.at[i];
-        const mt_heap_segment segment = { .address = g->address,
-                                          .size = g->total,
-                                          .stream = g->stream,
-                                          .pool = g->pool,
-                                          .stack = g->stack,
-                                          .large = g->large,
-                                          .expandable = g->expandable };
+        const mt_heap_segment segment = in_heap(g);
         MT_TRY(mt_heap_add_segment(&f->heap, &segment, err));
         const uint64_t *number = mt_map_find(&f->heap.begins, g->address);
         for (uint32_t k = 0; number != NULL && k < g->blocks; k++) {
